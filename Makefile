@@ -1,0 +1,44 @@
+# Two commands set up everything on a machine with Python 3.11: `make demo` and `make test`.
+.PHONY: demo test test-slow bench bench-peers clean
+
+BIN := .venv/bin
+PYTHON ?= python3
+
+demo: .venv/.installed
+	$(BIN)/suffice ladder
+
+test: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+# the longer checks, which `make test` leaves out
+test-slow: .venv/.installed-dev
+	$(BIN)/pytest -m slow
+
+# writes build/bench.json; the TFP contender is measured if `make bench-peers` has been run
+bench: .venv/.installed-dev
+	$(BIN)/python -m benchmarks
+
+bench-peers: .venv-peers/.installed
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+# constraints.txt pins the CPU build of torch: without it pip fetches several GB of CUDA packages
+.venv/.installed: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/.installed-dev: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ .venv/.installed
+
+.venv-peers/.installed: benchmarks/peers.txt
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
+	touch $@
+
+clean:
+	rm -rf .venv .venv-peers build dist

@@ -1,0 +1,70 @@
+"""Sums, products, quotients and logarithms that keep what rounding takes away, as a second float of the same dtype.
+
+Each result is a pair (high, low): high is the rounded value, low what it lacks, so that high + low is good to about
+twice the digits. The identities are Knuth's, Dekker's and Sterbenz's; they hold in round-to-nearest without overflow.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+__all__ = ["log", "quotient", "two_product", "two_sum"]
+
+Compensated = tuple[Tensor, Tensor]
+
+
+def two_sum(a: Tensor, b: Tensor) -> Compensated:
+    """a + b exactly."""
+    high = a + b
+    part = high - a
+    return high, (a - (high - part)) + (b - part)
+
+
+def _split(a: Tensor) -> Compensated:
+    splitter = float(2 ** ((53 if a.dtype == torch.float64 else 24) // 2 + 1) + 1)
+    scaled = splitter * a
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+def two_product(a: Tensor, b: Tensor) -> Compensated:
+    """a * b exactly, while neither it nor the splitting overflows or underflows."""
+    high = a * b
+    (a1, a0), (b1, b0) = _split(a), _split(b)
+    return high, ((a1 * b1 - high) + a1 * b0 + a0 * b1) + a0 * b0
+
+
+def quotient(a: Tensor, b: Compensated) -> Compensated:
+    """a / (b_high + b_low)."""
+    high = a / b[0]
+    product, lost = two_product(high, b[0])
+    return high, (((a - product) - lost) - high * b[1]) / b[0]
+
+
+# log 2 as 42 leading bits, so that its multiples by an exponent are exact, and the rest
+_LOG2_HIGH = math.ldexp(math.floor(math.ldexp(math.log(2), 42)), -42)
+# log 2 to 40 digits: the low part needs digits that math.log does not have
+_LOG2_LOW = float(Fraction("0.6931471805599453094172321214581765680755") - Fraction(_LOG2_HIGH))
+_ATANH_TERMS = tuple(1 / (2 * i + 3) for i in range(12))
+
+
+def log(a: Compensated) -> tuple[Tensor, Tensor, Tensor]:
+    """log(a_high + a_low) for positive float64, as three floats of falling size whose sum is right to 1e-18 or so.
+
+    a = 2^e m with m in [sqrt(1/2), sqrt(2)); log m = 2 atanh(f), f = (m-1)/(m+1), |f| < 0.172. Only the term 2f
+    needs the second float: what follows is below 0.004, and its rounding below 1e-18.
+    """
+    mantissa, exponent = torch.frexp(a[0])
+    small = mantissa < math.sqrt(0.5)
+    m = torch.where(small, 2 * mantissa, mantissa)
+    e = (exponent - small.to(exponent.dtype)).to(a[0].dtype)
+    f, f_low = quotient(m - 1, two_sum(m, torch.ones_like(m)))
+    w = f * f
+    tail = torch.zeros_like(w)
+    for c in reversed(_ATANH_TERMS):
+        tail = tail * w + c
+    return e * _LOG2_HIGH, 2 * f, (e * _LOG2_LOW + a[1] / a[0]) + 2 * (f_low + f * w * tail)

@@ -1,0 +1,45 @@
+"""What a pair is: a realization (F, A) of (Phi, R) with F' = A, and proven allowances for its error."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
+
+from suffice.checks import Real
+
+__all__ = ["Allowance", "Pair"]
+
+
+@runtime_checkable
+class Allowance(Protocol):
+    """A proven bound on a ratio's error: pointwise e(x), and integrated between two endpoints."""
+
+    def allowance(self, nu: Real, x: Real) -> Tensor:
+        """e(x) with |R_nu(x) - A(x)| <= e(x)."""
+        ...
+
+    def score_allowance(self, nu: Real, k: Real, r: Real, squared_gap: Real | None = None) -> Tensor:
+        """d, at least the integral of e between k and r (eq:score-allowance-main)."""
+        ...
+
+
+@runtime_checkable
+class Pair(Allowance, Protocol):
+    """A paired realization (eq:primitive-instance): F' = A and A(0) = 0, with its allowances.
+
+    Phi_nu(x) = log I_nu(x) - nu log x and R_nu = I_{nu+1}/I_nu = Phi_nu'. Functions of x broadcast, keep the
+    dtype and device of their tensors, and take x = 0 by continuous extension.
+    """
+
+    def ratio(self, nu: Real, x: Real) -> Tensor:
+        """A(x), the realization of R_nu(x)."""
+        ...
+
+    def potential(self, nu: Real, x: Real) -> Tensor:
+        """F(x), the realization of Phi_nu(x) up to an additive constant, which endpoint differences cancel."""
+        ...
+
+    def difference(self, nu: Real, r: Real, k: Real, squared_gap: Real | None = None) -> Tensor:
+        """F(r) - F(k), formed without subtracting the two; squared_gap is r^2 - k^2."""
+        ...

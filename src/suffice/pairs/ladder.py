@@ -1,0 +1,283 @@
+"""The formulas of the Debye ladder as pure tensor code: ratio, its derivative, potential, stable difference.
+
+Nothing here checks its arguments; `DebyePair` and `suffice.special` do. Every function takes nu as a float or as a
+tensor that broadcasts, and runs unchanged in eager mode and under `torch.compile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from suffice.autodiff import with_derivative
+from suffice.compensated import two_product
+from suffice.pairs.coefficients import (
+    derivative_polynomial,
+    potential_polynomial,
+    ratio_polynomial,
+)
+from suffice.pairs.constants import concrete
+from suffice.pairs.polynomials import Polynomial, shift_center
+
+__all__ = ["correction", "difference", "potential", "ratio", "ratio_derivative", "slope", "squared_radius"]
+
+# The polynomials alternate with large coefficients: in powers of t the terms of order 6 at nu = 3/2 add up to 900
+# times their sum. In powers of t - 3/4 it is 14 times, for one subtraction more.
+_CENTER = Fraction(3, 4)
+
+# table[j][m - 2] multiplies nu^-(m-2) (t - 3/4)^j
+_Table = tuple[tuple[float, ...], ...]
+
+
+@cache
+def _exact_table(kind: str, order: int) -> _Table:
+    polynomials: dict[str, Callable[[int], Polynomial]] = {
+        "ratio": lambda m: ratio_polynomial(m)[3:],
+        "derivative": lambda m: derivative_polynomial(m)[3:],
+        "potential": potential_polynomial,
+    }
+    shifted = [shift_center(polynomials[kind](m), _CENTER) for m in range(2, order + 1)]
+    size = max(len(p) for p in shifted)
+    return tuple(tuple(float(p[j]) if j < len(p) else 0.0 for p in shifted) for j in range(size))
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _constant_table(kind: str, order: int) -> _Table:
+    return _exact_table(kind, order)
+
+
+def _table(kind: str, order: int) -> _Table:
+    """The coefficients of a sum over m = 2..order. torch.compile takes them as constants, untraced."""
+    table: _Table = _constant_table(kind, concrete(order))
+    return table
+
+
+def _coefficients(table: _Table, nu: float | Tensor) -> list[Any]:
+    """The coefficient of each power of t - 3/4 at this nu: sum over m of table[j][m-2] nu^-(m-2)."""
+    eps = 1 / nu
+    out = []
+    for row in table:
+        total: float | Tensor = 0.0
+        for c in reversed(row):
+            total = total * eps + c
+        out.append(total)
+    return out
+
+
+def _evaluate(coefficients: list[Any], theta: Tensor) -> Tensor:
+    """Horner's scheme; every table has at least three coefficients."""
+    total: Tensor = theta * coefficients[-1]
+    for a in reversed(coefficients[1:-1]):
+        # in place unless autograd will need what would be overwritten
+        total = (total + a) * theta if theta.requires_grad else total.add_(a).mul_(theta)
+    return total + coefficients[0] if theta.requires_grad else total.add_(coefficients[0])
+
+
+def _radius(nu: float | Tensor, x: Tensor) -> Tensor:
+    """s(x) = sqrt(nu^2 + x^2), without overflow."""
+    return torch.hypot(x, nu if isinstance(nu, Tensor) else torch.zeros((), dtype=x.dtype, device=x.device) + nu)
+
+
+def _corrected(order: int, nu: float | Tensor, s: Tensor, lead: Tensor, h: Tensor, per_s: Tensor) -> Tensor:
+    """The order-n ratio from its leading term, in the units of `lead` and `per_s` (x/s for A, 1/s for A/x).
+
+    h = s - nu. The first correction is -x/(2 s^2). Near nu = 1 it takes away nearly all of x/(nu + s) at small x
+    (nine tenths at nu = 10/9), so there the two are combined exactly: x/(nu+s) - x/(2s^2)
+    = x/(nu+s) * (2s(nu - 1 + h) + h)/(2 s^2), a product of positive numbers. From nu = 2 on the sum loses
+    less than the product's extra roundings.
+    """
+    tail: float | Tensor = 0.0
+    if order >= 2:
+        tail = _evaluate(_coefficients(_table("ratio", order), nu), nu / s - float(_CENTER)) / s
+    if isinstance(nu, float) and nu >= 2:
+        return lead + per_s * (tail - 0.5) / s
+    joined = lead * ((nu - 1) + h * (1 + 0.5 / s)) / s + per_s * tail / s
+    if isinstance(nu, float):
+        return joined
+    return torch.where(nu < 2, joined, lead + per_s * (tail - 0.5) / s)
+
+
+def _ratio_value(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
+    s = _radius(nu, x)
+    lead = x / (s + nu)
+    if not (isinstance(nu, float) and nu >= 2):
+        return _corrected(order, nu, s, lead, x * lead, x / s)
+    # the same sum as in `_corrected`, on two buffers: at large sizes fresh memory costs more than arithmetic
+    inverse = s.reciprocal_()
+    if order == 1:
+        return lead.add_(inverse.mul_(inverse).mul_(x), alpha=-0.5)
+    theta = (inverse * nu).sub_(float(_CENTER))
+    tail = _evaluate(_coefficients(_table("ratio", order), nu), theta)
+    tail.mul_(inverse).sub_(0.5).mul_(inverse).mul_(inverse).mul_(x)
+    return lead.add_(tail)
+
+
+def slope(order: int, nu: float | Tensor, x_squared: Tensor) -> Tensor:
+    """A_n(x)/x as a function of x^2, smooth at zero."""
+    s = torch.sqrt(nu * nu + x_squared)
+    lead = 1 / (nu + s)
+    return _corrected(order, nu, s, lead, x_squared * lead, 1 / s)
+
+
+def ratio_derivative(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
+    """A_n'(x) = nu/(s(nu+s)) + sum_m nu^-(m+1) (rho_m - t(1-t^2) rho_m'), with no cancellation at large x."""
+    s = _radius(nu, x)
+    t = nu / s
+    # m = 1: rho_1 - t(1-t^2) rho_1' = t^2/2 - t^4
+    bracket = 0.5 - t * t
+    if order >= 2:
+        bracket = bracket + _evaluate(_coefficients(_table("derivative", order), nu), t - float(_CENTER)) / s
+    return t / (nu + s) + bracket / s / s
+
+
+def ratio(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
+    """A_n(x) (design B1), differentiable twice through `ratio_derivative`."""
+    return with_derivative(_ratio_value, ratio_derivative, order, nu, x=x)
+
+
+def _ratio_in_backward() -> Callable[..., Tensor]:
+    """The ratio for use inside a backward pass: twice differentiable in eager mode, its values alone when compiled.
+
+    torch.compile has no second derivatives, and refuses an autograd function inside another's backward pass.
+    """
+    return _ratio_value if torch.compiler.is_compiling() else ratio
+
+
+def correction(order: int, nu: float | Tensor, s: Tensor) -> Tensor:
+    """sum_{m=2}^n nu^(1-m) U_m(nu/s), the polynomial part of the potential."""
+    if order < 2:
+        return torch.zeros_like(s)
+    return _evaluate(_coefficients(_table("potential", order), nu), nu / s - float(_CENTER)) / nu
+
+
+def _potential_value(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
+    s = _radius(nu, x)
+    return s - nu * torch.log(nu + s) - 0.5 * torch.log(s) + correction(order, nu, s)
+
+
+def potential(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
+    """F_n(x) = s - nu log(nu+s) - log(s)/2 + sum_{m=2}^n nu^(1-m) U_m(nu/s); its derivative is the ratio."""
+    return with_derivative(_potential_value, _ratio_in_backward(), order, nu, x=x)
+
+
+def squared_radius(k: Tensor, squared_gap: Tensor) -> Tensor:
+    """k^2 + squared_gap to two roundings, also where the two nearly cancel.
+
+    Where the sum cancels, adding the rounded square is exact, and what the square had lost is restored.
+    """
+    square, lost = two_product(k, k)
+    return (square + squared_gap) + lost
+
+
+def _difference_value(order: int, nu: float | Tensor, s_k: Tensor, s_r: Tensor, delta: Tensor) -> Tensor:
+    """F_n(r) - F_n(k) from s(k), s(r) and delta = s(r) - s(k): eq:stable-f2-app for every order.
+
+    The polynomial part is (t_r - t_k) times its divided difference, which Horner's scheme carries along;
+    t_r - t_k = -nu delta/(s_r s_k), so that nothing is subtracted.
+    """
+    value = delta / (s_k + nu)
+    value = value.log1p_().mul_(-nu).add_(delta)
+    scratch = delta / s_k
+    value.sub_(scratch.log1p_(), alpha=0.5)
+    if order == 1:
+        return value
+    coefficients = _coefficients(_table("potential", order), nu)
+    theta_k = nu / s_k - float(_CENTER)
+    theta_r = scratch.copy_(s_r).reciprocal_().mul_(nu).sub_(float(_CENTER))
+    at_k = theta_k * coefficients[-1] + coefficients[-2]
+    divided = (theta_r * coefficients[-1]).add_(at_k)
+    for a in reversed(coefficients[1:-2]):
+        at_k = at_k * theta_k + a
+        divided.mul_(theta_r).add_(at_k)
+    return value.sub_(divided.mul_(delta).div_(s_r).div_(s_k))
+
+
+def difference(
+    order: int,
+    nu: float | Tensor,
+    r: Tensor,
+    k: Tensor,
+    squared_gap: Tensor | None = None,
+    r_squared: Tensor | None = None,
+) -> Tensor:
+    """F_n(r) - F_n(k), stable for close endpoints. Its derivatives are the pair's own ratio (app:numerics-endpoint).
+
+    With squared_gap, k and squared_gap are exact and r = sqrt(k^2 + squared_gap) is formed here: gradients
+    flow to k and squared_gap, never to r. Without it, they are A_n(r) in r and -A_n(k) in k. Who has
+    `squared_radius(k, squared_gap)` already may pass it as r_squared.
+    """
+    differentiable = any(t.requires_grad for t in (r if squared_gap is None else squared_gap, k))
+    if squared_gap is None:
+        return _tracked(_Difference, order, nu, r, k) if differentiable else _between(order, nu, r, k)
+    if r_squared is None:
+        r_squared = squared_radius(k, squared_gap)
+    if not differentiable:
+        return _across(order, nu, k, squared_gap, r_squared)
+    return _tracked(_GapDifference, order, nu, k, squared_gap, r_squared.detach())
+
+
+def _tracked(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
+    out: Tensor = function.apply(*arguments)
+    return out
+
+
+def _between(order: int, nu: float | Tensor, r: Tensor, k: Tensor) -> Tensor:
+    s_r, s_k = _radius(nu, r), _radius(nu, k)
+    delta = (r + k) / (s_r + s_k)
+    return _difference_value(order, nu, s_k, s_r, delta.mul_(r - k))
+
+
+def _across(order: int, nu: float | Tensor, k: Tensor, squared_gap: Tensor, r_squared: Tensor) -> Tensor:
+    s_k = _radius(nu, k)
+    s_r = (r_squared + nu * nu).sqrt_()
+    return _difference_value(order, nu, s_k, s_r, squared_gap / (s_r + s_k))
+
+
+def _to_shape(grad: Tensor, like: Tensor) -> Tensor:
+    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+
+
+class _Difference(torch.autograd.Function):
+    @staticmethod
+    def forward(order: int, nu: float | Tensor, r: Tensor, k: Tensor) -> Tensor:
+        return _between(order, nu, r, k)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], _output: Tensor) -> None:
+        ctx.order, ctx.nu, r, k = inputs
+        ctx.save_for_backward(r, k)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        r, k = ctx.saved_tensors
+        at = _ratio_in_backward()
+        grad_r = _to_shape(grads[0] * at(ctx.order, ctx.nu, r), r) if ctx.needs_input_grad[2] else None
+        grad_k = _to_shape(-grads[0] * at(ctx.order, ctx.nu, k), k) if ctx.needs_input_grad[3] else None
+        return None, None, grad_r, grad_k
+
+
+class _GapDifference(torch.autograd.Function):
+    @staticmethod
+    def forward(order: int, nu: float | Tensor, k: Tensor, squared_gap: Tensor, r_squared: Tensor) -> Tensor:
+        return _across(order, nu, k, squared_gap, r_squared)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], _output: Tensor) -> None:
+        ctx.order, ctx.nu, k, squared_gap, _ = inputs
+        ctx.save_for_backward(k, squared_gap)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        k, squared_gap = ctx.saved_tensors
+        # r dr = dD/2 at fixed k, r dr = k dk at fixed D, and A(x) = x slope(x^2)
+        at_r = slope(ctx.order, ctx.nu, squared_radius(k, squared_gap))
+        grad_gap = _to_shape(grads[0] * (0.5 * at_r), squared_gap) if ctx.needs_input_grad[3] else None
+        grad_k = None
+        if ctx.needs_input_grad[2]:
+            grad_k = _to_shape(grads[0] * k * (at_r - slope(ctx.order, ctx.nu, k * k)), k)
+        return None, None, grad_k, grad_gap, None
