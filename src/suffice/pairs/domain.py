@@ -87,14 +87,19 @@ def gap_arguments(
 
 
 def _checked_radius(k: Tensor, gap: Tensor) -> Tensor:
-    """k^2 + squared gap, finite and >= 0; a gap of -k^2 that was rounded below it counts as r = 0."""
+    """k^2 + squared gap, for a gap that is finite and at least -k^2 up to its own rounding."""
     r_squared = squared_radius(k, gap)
-    if torch.compiler.is_compiling() or r_squared.numel() == 0 or r_squared.min().item() >= 0:
-        finite_nonnegative("k**2 + squared_gap", r_squared)
-        return r_squared
-    rounded = (r_squared < 0) & (r_squared >= -2 * torch.finfo(k.dtype).eps * (k * k))
-    r_squared = torch.where(rounded, 0.0, r_squared)
     finite_nonnegative("k**2 + squared_gap", r_squared)
+    if torch.compiler.is_compiling() or r_squared.numel() == 0 or r_squared.min().item() > 0:
+        return r_squared
+    bad = (gap < -(1 + 4 * torch.finfo(k.dtype).eps) * (k * k)).nonzero()
+    if len(bad):
+        where = tuple(bad[0].tolist())
+        place = f" at index {where}" if where else ""
+        raise ValueError(
+            f"Expected squared_gap >= -k**2, but got {gap.expand(r_squared.shape)[where].item()}{place}, "
+            f"where k = {k.expand(r_squared.shape)[where].item()}"
+        )
     return r_squared
 
 

@@ -88,18 +88,18 @@ def _corrected(order: int, nu: float | Tensor, s: Tensor, lead: Tensor, h: Tenso
 
     h = s - nu. The first correction is -x/(2 s^2). Near nu = 1 it takes away nearly all of x/(nu + s) at small x
     (nine tenths at nu = 10/9), so there the two are combined exactly: x/(nu+s) - x/(2s^2)
-    = x/(nu+s) * (2s(nu - 1 + h) + h)/(2 s^2), a product of positive numbers. From nu = 2 on the sum loses
+    = x/(nu+s) * (2s(nu - 1 + h) + h)/(2 s^2), a product of positive numbers. From nu = 2 or h = 1 on the sum loses
     less than the product's extra roundings.
     """
     tail: float | Tensor = 0.0
     if order >= 2:
         tail = _evaluate(_coefficients(_table("ratio", order), nu), nu / s - float(_CENTER)) / s
+    apart = lead + per_s * (tail - 0.5) / s
     if isinstance(nu, float) and nu >= 2:
-        return lead + per_s * (tail - 0.5) / s
+        return apart
     joined = lead * ((nu - 1) + h * (1 + 0.5 / s)) / s + per_s * tail / s
-    if isinstance(nu, float):
-        return joined
-    return torch.where(nu < 2, joined, lead + per_s * (tail - 0.5) / s)
+    near = h < 1 if isinstance(nu, float) else (h < 1) & (nu < 2)
+    return torch.where(near, joined, apart)
 
 
 def _ratio_value(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
@@ -168,10 +168,11 @@ def potential(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
 def squared_radius(k: Tensor, squared_gap: Tensor) -> Tensor:
     """k^2 + squared_gap to two roundings, also where the two nearly cancel.
 
-    Where the sum cancels, adding the rounded square is exact, and what the square had lost is restored.
+    Where the sum cancels, adding the rounded square is exact, and what the square had lost is restored. A squared
+    gap of -k^2 that was itself rounded below it counts as r = 0.
     """
     square, lost = two_product(k, k)
-    return (square + squared_gap) + lost
+    return ((square + squared_gap) + lost).clamp_min(0)
 
 
 def _difference_value(order: int, nu: float | Tensor, s_k: Tensor, s_r: Tensor, delta: Tensor) -> Tensor:
