@@ -70,18 +70,18 @@ def broadcastable(**tensors: Tensor) -> torch.Size:
     return shape
 
 
-def finite_nonnegative(name: str, tensor: Tensor) -> None:
-    """Raise unless every entry is finite and >= 0.
+def finite_nonnegative(name: str, tensor: Tensor) -> float:
+    """Raise unless every entry is finite and >= 0; the smallest entry.
 
     One fused pass where all is well. Inside `torch.compile` nothing is looked at: values are not known while
     a graph is traced, so compiled code must be given tensors that were checked before it.
     """
     if torch.compiler.is_compiling() or tensor.numel() == 0:
-        return
+        return math.inf
     # -0.0 passes (it is >= 0); NaN fails both comparisons
     low, high = torch.aminmax(tensor.detach())
     if low.item() >= 0 and high.item() < math.inf:
-        return
+        return low.item()
     good = (tensor >= 0) & torch.isfinite(tensor)
     where = tuple((~good).nonzero()[0].tolist())
     place = f" at index {where}" if where else ""

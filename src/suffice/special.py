@@ -30,8 +30,8 @@ def log_bessel_i(nu: Real, x: Real) -> Tensor:
 
     The derivative in x is R_nu(x) + nu/x. In nu none is provided: a nu that requires a gradient raises.
 
-    >>> log_bessel_i(511, 10.0).item()  # scipy.special.ive gives log 0 here  # doctest: +ELLIPSIS
-    -1858.28...
+    >>> log_bessel_i(511, 10.0).item()  # where scipy.special.ive underflows to 0  # doctest: +ELLIPSIS
+    -1857.350547...
     """
     order, point = _arguments(nu, x)
     return _as_float64(lambda n, y: with_derivative(_log_bessel, _log_bessel_derivative, n, x=y), order, point)
@@ -40,8 +40,8 @@ def log_bessel_i(nu: Real, x: Real) -> Tensor:
 def bessel_i_ratio(nu: Real, x: Real) -> Tensor:
     """R_nu(x) = I_{nu+1}(x)/I_nu(x), increasing from 0 to 1, with its derivative in x.
 
-    >>> bessel_i_ratio(0.5, 1.0).item() - (1 / math.tanh(1.0) - 1)
-    0.0
+    >>> abs(bessel_i_ratio(0.5, 1.0).item() - (1 / math.tanh(1.0) - 1)) < 1e-15
+    True
     """
     order, point = _arguments(nu, x)
     return _as_float64(_ratio, order, point)
@@ -53,8 +53,8 @@ def vmf_log_normalizer(dim: Real, kappa: Real) -> Tensor:
     log C_p = nu log kappa - (p/2) log(2 pi) - log I_nu(kappa) with nu = p/2 - 1, finite also at kappa = 0, where the
     density is uniform. Its derivative is -R_nu(kappa).
 
-    >>> math.exp(vmf_log_normalizer(3, 0.0).item()) * 4 * math.pi  # doctest: +ELLIPSIS
-    1.0000000...
+    >>> abs(math.exp(vmf_log_normalizer(3, 0.0).item()) * 4 * math.pi - 1) < 1e-14
+    True
     """
     order, point = _arguments(_order_of(dim), kappa, name="kappa")
     return _as_float64(lambda n, y: with_derivative(_log_normalizer, _minus_ratio, n, x=y), order, point)
@@ -227,12 +227,12 @@ def _log_normalizer(nu: float | Tensor, kappa: Tensor) -> Tensor:
 
 
 def _solve(nu: float | Tensor, length: Tensor) -> Tensor:
-    """Newton for R_nu(kappa) = length from Banerjee's estimate; R_nu is increasing and concave."""
+    """Newton for R_nu(kappa) = length from Banerjee's estimate."""
     p = 2 * nu + 2
     kappa = length * (p - length * length) / ((1 - length) * (1 + length))
     for _ in range(60):
         step = (_ratio_value(nu, kappa) - length) / _ratio_derivative(nu, kappa)
-        # from above, the tangent of a concave function may point below 0: halving keeps the iterate positive
+        # a tangent taken too far to the right may point below 0: halving keeps the iterate positive
         following = torch.maximum(kappa - step, kappa / 2)
         settled = (following - kappa).abs() <= 4 * torch.finfo(kappa.dtype).eps * kappa
         kappa = following

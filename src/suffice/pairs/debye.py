@@ -31,7 +31,7 @@ class DebyePair:
 
     >>> pair = DebyePair(order=2)
     >>> pair.ratio(63.0, 10.0).item(), pair.allowance(63.0, 10.0).item()  # doctest: +ELLIPSIS
-    (0.077661..., 2.970...e-07)
+    (0.0776612..., 2.9727...e-07)
     """
 
     order: int = 2

@@ -89,8 +89,7 @@ def gap_arguments(
 def _checked_radius(k: Tensor, gap: Tensor) -> Tensor:
     """k^2 + squared gap, for a gap that is finite and at least -k^2 up to its own rounding."""
     r_squared = squared_radius(k, gap)
-    finite_nonnegative("k**2 + squared_gap", r_squared)
-    if torch.compiler.is_compiling() or r_squared.numel() == 0 or r_squared.min().item() > 0:
+    if finite_nonnegative("k**2 + squared_gap", r_squared) > 0:
         return r_squared
     bad = (gap < -(1 + 4 * torch.finfo(k.dtype).eps) * (k * k)).nonzero()
     if len(bad):

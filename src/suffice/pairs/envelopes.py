@@ -37,7 +37,7 @@ class ClosedForm:
 
     >>> import torch
     >>> ClosedForm(2).allowance(63.0, torch.tensor([0.0, 63.0], dtype=torch.float64))
-    tensor([0.0000e+00, 4.9213e-07], dtype=torch.float64)
+    tensor([0.0000e+00, 4.9209e-07], dtype=torch.float64)
     """
 
     order: int = 2

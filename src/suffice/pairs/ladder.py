@@ -172,7 +172,10 @@ def squared_radius(k: Tensor, squared_gap: Tensor) -> Tensor:
     gap of -k^2 that was itself rounded below it counts as r = 0.
     """
     square, lost = two_product(k, k)
-    return ((square + squared_gap) + lost).clamp_min(0)
+    total = square + squared_gap
+    if total.requires_grad:
+        return (total + lost).clamp_min(0)
+    return total.add_(lost).clamp_min_(0)
 
 
 def _difference_value(order: int, nu: float | Tensor, s_k: Tensor, s_r: Tensor, delta: Tensor) -> Tensor:
@@ -210,16 +213,16 @@ def difference(
 
     With squared_gap, k and squared_gap are exact and r = sqrt(k^2 + squared_gap) is formed here: gradients
     flow to k and squared_gap, never to r. Without it, they are A_n(r) in r and -A_n(k) in k. Who has
-    `squared_radius(k, squared_gap)` already may pass it as r_squared.
+    `squared_radius(k, squared_gap)` already may give it away as r_squared: it is overwritten.
     """
     differentiable = any(t.requires_grad for t in (r if squared_gap is None else squared_gap, k))
     if squared_gap is None:
         return _tracked(_Difference, order, nu, r, k) if differentiable else _between(order, nu, r, k)
     if r_squared is None:
-        r_squared = squared_radius(k, squared_gap)
+        r_squared = squared_radius(k.detach(), squared_gap.detach())
     if not differentiable:
         return _across(order, nu, k, squared_gap, r_squared)
-    return _tracked(_GapDifference, order, nu, k, squared_gap, r_squared.detach())
+    return _tracked(_GapDifference, order, nu, k, squared_gap, r_squared)
 
 
 def _tracked(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
@@ -235,8 +238,9 @@ def _between(order: int, nu: float | Tensor, r: Tensor, k: Tensor) -> Tensor:
 
 def _across(order: int, nu: float | Tensor, k: Tensor, squared_gap: Tensor, r_squared: Tensor) -> Tensor:
     s_k = _radius(nu, k)
-    s_r = (r_squared + nu * nu).sqrt_()
-    return _difference_value(order, nu, s_k, s_r, squared_gap / (s_r + s_k))
+    # a tensor nu may broadcast the result to a larger shape
+    s_r = (r_squared + nu * nu if isinstance(nu, Tensor) else r_squared.add_(nu * nu)).sqrt_()
+    return _difference_value(order, nu, s_k, s_r, (s_r + s_k).reciprocal_().mul_(squared_gap))
 
 
 def _to_shape(grad: Tensor, like: Tensor) -> Tensor:

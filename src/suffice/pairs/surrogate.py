@@ -18,7 +18,7 @@ def ratio(order: int, nu: float, x: float, *, bits: int = 256) -> arb:
     """A_n(x) at the floats nu and x, taken as exact.
 
     >>> float(ratio(2, 63.0, 10.0))  # doctest: +ELLIPSIS
-    0.0776617...
+    0.0776612...
     """
     with ctx.workprec(bits):
         v, y = arb(nu), arb(x)

@@ -1,0 +1,54 @@
+"""Run every benchmark, print the table and write build/bench.json."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.pairs import pair_ratios
+
+
+def main() -> None:
+    """`python -m benchmarks`: each ratio at the top level of the file, what was compared under "details"."""
+    root = Path(__file__).resolve().parent.parent
+    build = root / "build"
+    build.mkdir(exist_ok=True)
+    console = Console()
+    with console.status("timing the pair against its peers; a minute or two"):
+        ratios = pair_ratios(root / ".venv-peers" / "bin" / "python", build)
+    machine = {
+        "cores": os.cpu_count(),
+        "processor": platform.processor() or platform.machine(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+    report = {
+        **{key: None if ratio is None else ratio.value for key, ratio in ratios.items()},
+        "details": {key: None if ratio is None else asdict(ratio) for key, ratio in ratios.items()},
+        "machine": machine,
+    }
+    (build / "bench.json").write_text(json.dumps(report, indent=2) + "\n")
+    table = Table("ratio", "value", "ours", "peer", title="peer's time over ours, median of interleaved repeats")
+    for key, ratio in ratios.items():
+        if ratio is None:
+            table.add_row(key, "absent", "", "run `make bench-peers` first")
+            continue
+        table.add_row(key, f"{ratio.value:.1f}", *(_words(side) for side in (ratio.ours, ratio.peer)))
+    console.print(table)
+    console.print(f"written to {(build / 'bench.json').relative_to(root)}")
+
+
+def _words(side: dict[str, object]) -> str:
+    milliseconds = 1e3 * float(str(side["median_seconds"]))
+    return f"{side['name']}: {milliseconds:.2f} ms, {side['mode']}, {side['dtype']}, {side['threads']} threads"
+
+
+if __name__ == "__main__":
+    main()
