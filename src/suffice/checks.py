@@ -12,6 +12,7 @@ from torch import Tensor
 __all__ = [
     "Real",
     "broadcastable",
+    "finite",
     "finite_nonnegative",
     "nonnegative_order",
     "real_tensor",
@@ -86,6 +87,18 @@ def finite_nonnegative(name: str, tensor: Tensor) -> float:
     where = tuple((~good).nonzero()[0].tolist())
     place = f" at index {where}" if where else ""
     raise ValueError(f"Expected {name} to be finite and >= 0, but got {tensor[where].item()}{place}")
+
+
+def finite(name: str, tensor: Tensor) -> None:
+    """Raise unless every entry is finite."""
+    if torch.compiler.is_compiling() or tensor.numel() == 0:
+        return
+    low, high = torch.aminmax(tensor.detach())
+    if low.item() > -math.inf and high.item() < math.inf:
+        return
+    where = tuple((~torch.isfinite(tensor)).nonzero()[0].tolist())
+    place = f" at index {where}" if where else ""
+    raise ValueError(f"Expected {name} to be finite, but got {tensor[where].item()}{place}")
 
 
 def within_square_range(name: str, tensor: Tensor) -> None:

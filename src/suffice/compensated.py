@@ -12,7 +12,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-__all__ = ["log", "quotient", "two_product", "two_sum"]
+__all__ = ["log", "quotient", "squared_radius", "two_product", "two_sum"]
 
 Compensated = tuple[Tensor, Tensor]
 
@@ -36,6 +36,19 @@ def two_product(a: Tensor, b: Tensor) -> Compensated:
     high = a * b
     (a1, a0), (b1, b0) = _split(a), _split(b)
     return high, ((a1 * b1 - high) + a1 * b0 + a0 * b1) + a0 * b0
+
+
+def squared_radius(k: Tensor, squared_gap: Tensor) -> Tensor:
+    """k^2 + squared_gap to two roundings, also where the two nearly cancel.
+
+    Where the sum cancels, adding the rounded square is exact, and what the square had lost is restored. A squared
+    gap of -k^2 that was itself rounded below it counts as r = 0.
+    """
+    square, lost = two_product(k, k)
+    total = square + squared_gap
+    if total.requires_grad:
+        return (total + lost).clamp_min(0)
+    return total.add_(lost).clamp_min_(0)
 
 
 def quotient(a: Tensor, b: Compensated) -> Compensated:

@@ -16,8 +16,8 @@ from suffice.checks import (
     same_kind,
     within_square_range,
 )
+from suffice.compensated import squared_radius
 from suffice.pairs.constants import minimum_nu, valid_orders
-from suffice.pairs.ladder import squared_radius
 
 __all__ = ["Endpoints", "check_domain", "endpoints", "gap_arguments", "pointwise", "pointwise_arguments"]
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from suffice.autodiff import with_derivative
-from suffice.compensated import two_product
+from suffice.compensated import squared_radius
 from suffice.pairs.coefficients import (
     derivative_polynomial,
     potential_polynomial,
@@ -24,7 +24,7 @@ from suffice.pairs.coefficients import (
 from suffice.pairs.constants import concrete
 from suffice.pairs.polynomials import Polynomial, shift_center
 
-__all__ = ["correction", "difference", "potential", "ratio", "ratio_derivative", "slope", "squared_radius"]
+__all__ = ["correction", "difference", "potential", "ratio", "ratio_derivative", "slope"]
 
 # The polynomials alternate with large coefficients: in powers of t the terms of order 6 at nu = 3/2 add up to 900
 # times their sum. In powers of t - 3/4 it is 14 times, for one subtraction more.
@@ -163,19 +163,6 @@ def _potential_value(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
 def potential(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
     """F_n(x) = s - nu log(nu+s) - log(s)/2 + sum_{m=2}^n nu^(1-m) U_m(nu/s); its derivative is the ratio."""
     return with_derivative(_potential_value, _ratio_in_backward(), order, nu, x=x)
-
-
-def squared_radius(k: Tensor, squared_gap: Tensor) -> Tensor:
-    """k^2 + squared_gap to two roundings, also where the two nearly cancel.
-
-    Where the sum cancels, adding the rounded square is exact, and what the square had lost is restored. A squared
-    gap of -k^2 that was itself rounded below it counts as r = 0.
-    """
-    square, lost = two_product(k, k)
-    total = square + squared_gap
-    if total.requires_grad:
-        return (total + lost).clamp_min(0)
-    return total.add_(lost).clamp_min_(0)
 
 
 def _difference_value(order: int, nu: float | Tensor, s_k: Tensor, s_r: Tensor, delta: Tensor) -> Tensor:

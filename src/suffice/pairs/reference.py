@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from flint import arb, ctx
 
-__all__ = ["PrecisionError", "potential", "potential_difference", "ratio"]
+__all__ = ["PrecisionError", "potential", "potential_difference", "ratio", "ratio_at_square"]
 
 _FIRST_PRECISION = 128
 _LAST_PRECISION = 16384
@@ -32,6 +32,17 @@ def ratio(nu: float, x: float, *, relative_width: float = 1e-30) -> arb:
         return arb(x).bessel_i(arb(nu) + 1, scaled=True) / arb(x).bessel_i(arb(nu), scaled=True)
 
     return _to_width(at_precision, relative_width, f"R at nu = {nu}, x = {x}")
+
+
+def ratio_at_square(nu: float, x_squared: arb, *, relative_width: float = 1e-30) -> arb:
+    """A ball that contains R_nu(x)/x at x = sqrt(x_squared), a ball itself; at 0 its limit 1/(2(nu+1))."""
+    if x_squared == 0 or x_squared < 0:
+        return 1 / (2 * (arb(nu) + 1))
+    x = x_squared.sqrt()
+    value = x.bessel_i(arb(nu) + 1, scaled=True) / x.bessel_i(arb(nu), scaled=True) / x
+    if not (value.is_finite() and value.rad() <= arb(relative_width) * value.abs_lower()):
+        raise PrecisionError(f"R/x at nu = {nu}, x^2 = {x_squared}: not {relative_width} at {ctx.prec} bits; use more")
+    return value
 
 
 def potential(nu: float, x: float, *, relative_width: float = 1e-30) -> arb:
@@ -63,9 +74,10 @@ def potential_difference(
             radius = arb(r)
         else:
             square = arb(k) * arb(k) + arb(squared_gap)
-            if square < 0:
+            # a squared gap of -k^2 that was rounded below it counts as r = 0, as in the pair
+            if square < -(arb(2) ** -50) * arb(k) * arb(k):
                 raise ValueError(f"Expected squared_gap >= -k**2, but got {squared_gap} at k = {k}")
-            radius = square.sqrt() if square != 0 else arb(0)
+            radius = square.sqrt() if square > 0 else arb(0)
         return _potential(arb(nu), radius) - _potential(arb(nu), arb(k))
 
     return _to_width(at_precision, relative_width, f"Phi({r}) - Phi({k}) at nu = {nu}, squared gap {squared_gap}")

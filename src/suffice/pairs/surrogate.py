@@ -32,10 +32,17 @@ def ratio(order: int, nu: float, x: float, *, bits: int = 256) -> arb:
 def potential_difference(
     order: int, nu: float, r: float, k: float, squared_gap: float | None = None, *, bits: int = 512
 ) -> arb:
-    """F_n(r) - F_n(k) by plain subtraction in many bits; with squared_gap, r = sqrt(k^2 + squared_gap)."""
+    """F_n(r) - F_n(k) by plain subtraction in many bits; with squared_gap, r = sqrt(k^2 + squared_gap).
+
+    Equal endpoints give the exact 0.
+    """
+    if squared_gap == 0 or (squared_gap is None and r == k):
+        return arb(0)
     with ctx.workprec(bits):
         low = arb(k) ** 2
         high = arb(r) ** 2 if squared_gap is None else low + arb(squared_gap)
+        # a squared gap of -k^2 that was rounded below it counts as r = 0
+        high = arb(0) if high < 0 else high
         return _potential(order, arb(nu), high) - _potential(order, arb(nu), low)
 
 

@@ -1,0 +1,100 @@
+"""What goes into a contract and what comes out: a softmax head, allowances on its errors, bounds on its outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from suffice.objectives.softmax import without
+
+__all__ = ["Allowances", "Bounds", "SoftmaxHead", "margin_use"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftmaxHead:
+    """A softmax cross-entropy at fixed approximate outputs. Nothing here is particular to vMF.
+
+    `gradient_scale` is the factor between class-gradient vectors h_j and the gradient (1/tau here), `h_bound` bounds
+    every exact |h_j| (1 here), `distances` are rho_j = |hhat_j - sum_i pi_i hhat_i|, which only the centred contract
+    uses, and `log_error` bounds the absolute rounding error of each log-probability.
+    """
+
+    log_probabilities: Float[Tensor, "queries classes"]
+    target: Int[Tensor, " queries"]
+    gradient_scale: Float[Tensor, " queries"]
+    h_bound: float = 1.0
+    distances: Float[Tensor, "queries classes"] | None = None
+    log_error: Float[Tensor, " queries"] | None = None
+
+    @property
+    def slack(self) -> Float[Tensor, " queries"]:
+        """A relative margin above all rounding in the evaluation of a bound (docs/theory.md, 7.6)."""
+        log_pi = self.log_probabilities
+        roundings = 8 * (log_pi.shape[1] + 100) * torch.finfo(log_pi.dtype).eps
+        error = torch.zeros_like(self.gradient_scale) if self.log_error is None else self.log_error
+        return 8 * error + roundings
+
+    def outward(self, bound: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
+        """The bound raised by the slack: outward, so that it also holds in exact arithmetic."""
+        return bound * (1 + self.slack)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowances:
+    """Score allowances d_j >= |e_j| and ratio allowances a_j (both unscaled), and bounds on differences of errors.
+
+    `to_target` bounds |e_j - e_y| and `to_top` bounds |e_j - e_w|, w the most probable class. Where all errors come
+    from one pair they can be much smaller than d_j + d_y (docs/theory.md, 7.4); with other arrays they are None.
+    """
+
+    d: Float[Tensor, "queries classes"]
+    a: Float[Tensor, "queries classes"]
+    to_target: Float[Tensor, "queries classes"] | None = None
+    to_top: Float[Tensor, "queries classes"] | None = None
+
+    def scaled(self, factor: Float[Tensor, " queries"]) -> Allowances:
+        """All allowances times a factor a row: the families of eq:uniform-allowance-family are such multiples."""
+        f = factor[:, None]
+        return replace(
+            self,
+            d=self.d * f,
+            a=self.a * f,
+            to_target=None if self.to_target is None else self.to_target * f,
+            to_top=None if self.to_top is None else self.to_top * f,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Bounds on loss error, probability TV and gradient error, and how much of the margin the errors could use up."""
+
+    loss: Float[Tensor, " queries"]
+    probability: Float[Tensor, " queries"]
+    gradient: Float[Tensor, " queries"]
+    margin_use: Float[Tensor, " queries"]
+
+    @property
+    def prediction(self) -> Bool[Tensor, " queries"]:
+        """Whether exact and approximate prediction are certified to agree: strictly less than all of the margin."""
+        return self.margin_use < 1
+
+
+def margin_use(
+    scores: Float[Tensor, "queries classes"],
+    movement: Float[Tensor, "queries classes"],
+    error: Float[Tensor, " queries"] | None = None,
+) -> Float[Tensor, " queries"]:
+    """max over j != w of movement_j/(score_w - score_j), w the top class; below 1 the winner is certified.
+
+    `movement` bounds |e_j - e_w|. The scores may be the approximate ones or, the reference-side form of
+    prop:contrastive-contract, the exact ones. `error` bounds the rounding of each score. A tie gives inf.
+    """
+    top_score, top = scores.max(dim=1)
+    gaps = top_score[:, None] - scores
+    if error is not None:
+        gaps = gaps - 2 * error[:, None]
+    use = torch.where(gaps > 0, movement / gaps, torch.inf)
+    return without(use, top, 0.0).amax(dim=1)

@@ -1,0 +1,115 @@
+"""The contrastive vMF objective (sec:interface) under a pair: scores, probabilities, loss, gradient, margin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from suffice.objectives.softmax import at_class, log_softmax, without
+from suffice.pairs.base import Pair
+from suffice.states import Geometry, States
+
+__all__ = ["Evaluation", "GradientMechanism", "class_scores", "evaluate", "gradient_mechanism", "radial_slopes"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What a pair makes of some states. Scores are q_j = F(r_j) - F(k_j) + c_j (eq:learning-instance)."""
+
+    scores: Float[Tensor, "queries classes"]
+    log_probabilities: Float[Tensor, "queries classes"]
+    loss: Float[Tensor, " queries"]
+    gradient: Float[Tensor, "queries dim"]
+    margin: Float[Tensor, " queries"]
+    prediction: Int[Tensor, " queries"]
+
+
+def class_scores(states: States, geometry: Geometry, pair: Pair) -> Float[Tensor, "queries classes"]:
+    """F(r_j) - F(k_j) + c_j at the stored geometry."""
+    difference = pair.difference(
+        geometry.nu, geometry.radii, geometry.concentrations, squared_gap=geometry.squared_gaps
+    )
+    return difference + states.bank.biases
+
+
+def radial_slopes(geometry: Geometry, pair: Pair) -> Float[Tensor, "queries classes"]:
+    """A(r_j)/r_j, so that h_j = slope_j v_j; 0 at r_j = 0, where v_j is 0 as well."""
+    radii = geometry.radii
+    return torch.where(radii > 0, pair.ratio(geometry.nu, radii) / torch.where(radii > 0, radii, 1.0), 0.0)
+
+
+def evaluate(states: States, pair: Pair) -> Evaluation:
+    """Scores, log-probabilities, loss, feature gradient, top-two margin and prediction of every state.
+
+    The gradient is taken in f, with class statistics, biases and temperature held fixed. What is returned is the
+    float64 execution of the surrogate; `certify` bounds the surrogate's mathematical error, not its rounding.
+    """
+    parts = [_evaluate(part, pair) for part in states.chunks()]
+    names = ("scores", "log_probabilities", "loss", "gradient", "margin", "prediction")
+    if not parts:
+        raise ValueError("Expected at least one state, but got none")
+    return Evaluation(**{name: torch.cat([getattr(part, name) for part in parts]) for name in names})
+
+
+def _evaluate(states: States, pair: Pair) -> Evaluation:
+    geometry = states.geometry()
+    scores = class_scores(states, geometry, pair)
+    log_probabilities = log_softmax(scores)
+    top = scores.topk(2, dim=1)
+    weights = objective_weights(log_probabilities, states.labels) * radial_slopes(geometry, pair)
+    return Evaluation(
+        scores=scores,
+        log_probabilities=log_probabilities,
+        loss=-at_class(log_probabilities, states.labels),
+        gradient=combine(states, weights) / states.temperature[:, None],
+        margin=top.values[:, 0] - top.values[:, 1],
+        prediction=top.indices[:, 0],
+    )
+
+
+def objective_weights(
+    log_probabilities: Float[Tensor, "queries classes"], labels: Int[Tensor, " queries"]
+) -> Float[Tensor, "queries classes"]:
+    """pi_j - 1_{j=y}; the target's weight is minus the sum of the others, never pi_y - 1."""
+    others = without(log_probabilities.exp(), labels, 0.0)
+    return others.scatter(1, labels[:, None], -others.sum(dim=1, keepdim=True))
+
+
+def combine(states: States, weights: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries dim"]:
+    """sum_j w_j v_j with v_j = k_j mu_j + f/tau: one matrix product, no [queries, classes, dim] tensor."""
+    along = weights.sum(dim=1, keepdim=True) / states.temperature[:, None]
+    return (weights * states.bank.concentrations) @ states.bank.directions + along * states.features
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientMechanism:
+    """The two parts of a gradient error (eq:gradient-mechanism-main), both already divided by tau.
+
+    `redistribution` is sum_j (pi_j - P_j) h_j, the moved probability; `primitive` is sum_j (pi_j - 1_y)(hhat_j - h_j),
+    the weighted ratio errors. The per-class norms are there on request.
+    """
+
+    redistribution: Float[Tensor, "queries dim"]
+    primitive: Float[Tensor, "queries dim"]
+    redistribution_by_class: Float[Tensor, "queries classes"] | None
+    primitive_by_class: Float[Tensor, "queries classes"] | None
+
+
+def gradient_mechanism(states: States, pair: Pair, exact: Pair, *, by_class: bool = False) -> GradientMechanism:
+    """Split the gradient difference of two pairs; `exact` stands for the exact side (a higher order, say)."""
+    geometry = states.geometry()
+    q_hat, q = class_scores(states, geometry, pair), class_scores(states, geometry, exact)
+    log_pi, log_p = log_softmax(q_hat), log_softmax(q)
+    moved = log_p.exp() * torch.expm1(log_pi - log_p)
+    slopes, errors = radial_slopes(geometry, exact), radial_slopes(geometry, pair) - radial_slopes(geometry, exact)
+    weights = objective_weights(log_pi, states.labels)
+    tau = states.temperature[:, None]
+    return GradientMechanism(
+        redistribution=combine(states, moved * slopes) / tau,
+        primitive=combine(states, weights * errors) / tau,
+        redistribution_by_class=(moved * slopes).abs() * geometry.radii / tau if by_class else None,
+        primitive_by_class=(weights * errors).abs() * geometry.radii / tau if by_class else None,
+    )

@@ -1,0 +1,50 @@
+"""Log-probabilities that keep their digits where one class dominates, and sums that leave a class out."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+__all__ = ["at_class", "log_exclusive", "log_softmax", "without"]
+
+
+def at_class(values: Float[Tensor, "queries classes"], index: Int[Tensor, " queries"]) -> Float[Tensor, " queries"]:
+    """values[n, index[n]]."""
+    return values.gather(1, index[:, None]).squeeze(1)
+
+
+def without(
+    values: Float[Tensor, "queries classes"], index: Int[Tensor, " queries"], fill: float
+) -> Float[Tensor, "queries classes"]:
+    """The values with one class a row replaced by `fill` (0 for sums, -inf for log-sums and maxima)."""
+    return values.scatter(1, index[:, None], fill)
+
+
+def log_softmax(scores: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries classes"]:
+    """log pi, right in relative terms also for the class that has nearly all of the mass.
+
+    For the top class w it is -log1p(sum_{i != w} exp(q_i - q_w)): at 1 - pi_w = 1e-200 that is 1e-200, not 0.
+    """
+    peak, top = scores.max(dim=1)
+    shifted = scores - peak[:, None]
+    rest = without(shifted.exp(), top, 0.0).sum(dim=1)
+    return shifted.sub_(rest.log1p_()[:, None])
+
+
+def log_exclusive(log_weights: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries classes"]:
+    """log sum_{i != j} w_i for every class j, in linear time and without subtracting a class from its own sum.
+
+    The class with the largest weight has a sum of its own. Any other class weighs at most half of the total, so
+    total minus self is at least the largest weight, and the subtraction costs a rounding. All in the log domain:
+    weights that underflow as numbers still count, and a weight of exactly zero is -inf.
+    """
+    peak, top = log_weights.max(dim=1, keepdim=True)
+    # a row of zeros only: every exclusive sum is 0
+    peak = torch.where(peak == -torch.inf, 0.0, peak)
+    others = log_weights.scatter(1, top, -torch.inf)
+    others_sum = others.logsumexp(dim=1, keepdim=True)
+    # in units of the largest weight, of which there is one left in every sum but its own
+    rest = ((others_sum - peak).exp() - (others - peak).exp()).clamp_min_(0)
+    result = rest.log1p_().add_(peak)
+    return result.scatter(1, top, others_sum)

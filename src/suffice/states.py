@@ -1,0 +1,201 @@
+"""Class banks and learning states: validated once, then trusted; their geometry as one matrix product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from suffice.checks import Real, finite, finite_nonnegative, real_tensor
+from suffice.compensated import squared_radius
+
+__all__ = ["ClassBank", "Geometry", "States"]
+
+# Working tensors are [rows, classes] of about this many entries: a few of them fit into a core's cache.
+_CHUNK_ENTRIES = 131_072
+_WORST_NORM_ERROR = 1e-3
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ClassBank:
+    """Unit directions mu [C, p], concentrations k [C] and biases c [C] of C >= 2 classes in dimension p >= 5.
+
+    Everything is kept in float64, and the directions are renormalised there: float32 directions used as they are
+    would move a radius by 1e-2 at k = 1e5. `norm_error` records how far they were off, and past 1e-3 they
+    are refused as not being directions at all.
+
+    >>> bank = ClassBank(torch.eye(5)[:2], [1.0, 2.0])
+    >>> bank.num_classes, bank.dim, bank.nu
+    (2, 5, 1.5)
+    """
+
+    directions: Float[Tensor, "classes dim"]
+    concentrations: Float[Tensor, " classes"]
+    biases: Float[Tensor, " classes"]
+    norm_error: float
+
+    def __init__(self, directions: Real, concentrations: Real, biases: Real | None = None) -> None:
+        mu = _array("directions", directions, 2)
+        classes, dim = mu.shape
+        if classes < 2 or dim < 5:
+            raise ValueError(f"Expected directions [C, p] with C >= 2 and p >= 5, but got shape {tuple(mu.shape)}")
+        k = _array("concentrations", concentrations, 1, like=mu)
+        c = torch.zeros_like(k) if biases is None else _array("biases", biases, 1, like=mu)
+        for name, vector in (("concentrations", k), ("biases", c)):
+            if len(vector) != classes:
+                raise ValueError(f"Expected one of {name} for each of {classes} directions, but got {len(vector)}")
+        finite_nonnegative("concentrations", k)
+        finite("biases", c)
+        finite("directions", mu)
+        norms = torch.linalg.vector_norm(mu, dim=1)
+        off = (norms - 1).abs()
+        worst = int(off.argmax())
+        if off[worst] > _WORST_NORM_ERROR:
+            raise ValueError(
+                f"Expected directions of norm 1 up to {_WORST_NORM_ERROR}, but got norm {norms[worst].item()} "
+                f"at row {worst}; divide each row by its norm first"
+            )
+        object.__setattr__(self, "directions", mu / norms[:, None])
+        object.__setattr__(self, "concentrations", k)
+        object.__setattr__(self, "biases", c)
+        object.__setattr__(self, "norm_error", float(off[worst]))
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.concentrations)
+
+    @property
+    def dim(self) -> int:
+        return int(self.directions.shape[1])
+
+    @property
+    def nu(self) -> float:
+        return self.dim / 2 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Geometry:
+    """The stored numbers of some states: k_j, D_j = r_j^2 - k_j^2 and r_j = sqrt(k_j^2 + D_j), in float64.
+
+    They *are* the state: pair, allowances and reference all take them as exact (app:numerics-reference).
+    """
+
+    nu: float
+    concentrations: Float[Tensor, " classes"]
+    squared_gaps: Float[Tensor, "queries classes"]
+    radii: Float[Tensor, "queries classes"]
+
+    @property
+    def gaps(self) -> Float[Tensor, "queries classes"]:
+        """g_j = |r_j - k_j| = |D_j|/(r_j + k_j), without cancellation; 0 where both ends are 0."""
+        total = self.radii + self.concentrations
+        return torch.where(total > 0, self.squared_gaps.abs() / total, 0.0)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class States:
+    """N queries (feature, label, temperature) against one bank. Features keep their values, in float64.
+
+    >>> bank = ClassBank(torch.eye(5)[:2], [1.0, 2.0])
+    >>> len(States(bank, torch.ones(3, 5), torch.tensor([0, 1, 1]), 0.1))
+    3
+    """
+
+    bank: ClassBank
+    features: Float[Tensor, "queries dim"]
+    labels: Int[Tensor, " queries"]
+    temperature: Float[Tensor, " queries"]
+    chunk: int = field(repr=False)
+
+    def __init__(self, bank: ClassBank, features: Real, labels: object, temperature: Real) -> None:
+        f = _array("features", features, 2, like=bank.directions)
+        if f.shape[1] != bank.dim:
+            raise ValueError(f"Expected features of dimension {bank.dim}, as the bank's, but got {f.shape[1]}")
+        finite("features", f)
+        tau = real_tensor("temperature", temperature, like=f).double()
+        if tau.ndim == 0:
+            tau = tau.expand(len(f))
+        if tau.shape != (len(f),):
+            raise ValueError(
+                f"Expected one temperature, or one for each of {len(f)} queries, but got {tuple(tau.shape)}"
+            )
+        if tau.device != f.device:
+            raise ValueError(f"Expected features and temperature on one device, but got {f.device} and {tau.device}")
+        finite_nonnegative("temperature", tau)
+        if len(tau) and tau.min().item() == 0:
+            raise ValueError(f"Expected temperature > 0, but got 0 at row {int(tau.argmin())}")
+        object.__setattr__(self, "bank", bank)
+        object.__setattr__(self, "features", f)
+        object.__setattr__(self, "labels", _labels(labels, len(f), bank))
+        object.__setattr__(self, "temperature", tau)
+        object.__setattr__(self, "chunk", max(1, _CHUNK_ENTRIES // bank.num_classes))
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __getitem__(self, rows: slice | Tensor | list[int]) -> States:
+        """Some of the states, in the order asked for."""
+        if isinstance(rows, int):
+            raise TypeError(
+                f"Expected a slice or a list of rows, but got the integer {rows}; use states[{rows}:{rows + 1}]"
+            )
+        part = object.__new__(States)
+        for name in ("bank", "chunk"):
+            object.__setattr__(part, name, getattr(self, name))
+        for name in ("features", "labels", "temperature"):
+            object.__setattr__(part, name, getattr(self, name)[rows])
+        return part
+
+    def chunks(self) -> Iterator[States]:
+        """The states in runs of rows whose working tensors fit into cache, so that memory does not grow with N."""
+        for start in range(0, len(self), self.chunk):
+            yield self[start : start + self.chunk]
+
+    def geometry(self) -> Geometry:
+        """D_j = 2 k_j mu_j.f/tau + |f|^2/tau^2, one matrix product; for all of these states at once (see `chunks`)."""
+        bank, u = self.bank, self.features / self.temperature[:, None]
+        k = bank.concentrations
+        gaps = (u @ bank.directions.T).mul_(2 * k).add_((u * u).sum(dim=1, keepdim=True))
+        # rounding may leave D below -k^2 where r is 0 to all digits: such a state is r = 0
+        gaps = torch.maximum(gaps, -(k * k))
+        radii = squared_radius(k, gaps).sqrt_()
+        return Geometry(nu=bank.nu, concentrations=k, squared_gaps=gaps, radii=radii)
+
+
+def _array(name: str, value: object, ndim: int, *, like: Tensor | None = None) -> Tensor:
+    """A float64 tensor of the given number of dimensions; values of float32 input are kept exactly."""
+    if isinstance(value, list | tuple):
+        value = torch.tensor(value, dtype=torch.float64)
+    tensor = real_tensor(name, value).double()
+    if tensor.ndim != ndim:
+        raise ValueError(f"Expected {name} with {ndim} dimensions, but got shape {tuple(tensor.shape)}")
+    if like is not None and tensor.device != like.device:
+        raise ValueError(f"Expected {name} on {like.device}, where the directions are, but got {tensor.device}")
+    return tensor
+
+
+def _labels(labels: object, count: int, bank: ClassBank) -> Tensor:
+    if isinstance(labels, np.ndarray | list | tuple):
+        labels = torch.as_tensor(np.asarray(labels))
+    if (
+        not isinstance(labels, Tensor)
+        or labels.is_floating_point()
+        or labels.is_complex()
+        or labels.dtype == torch.bool
+    ):
+        kind = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
+        raise TypeError(f"Expected labels to be integers, but got {kind}")
+    if labels.shape != (count,):
+        raise ValueError(f"Expected one label for each of {count} queries, but got shape {tuple(labels.shape)}")
+    labels = labels.to(torch.int64)
+    bad = ((labels < 0) | (labels >= bank.num_classes)).nonzero()
+    if len(bad):
+        row = int(bad[0])
+        raise ValueError(f"Expected labels in [0, {bank.num_classes}), but got {int(labels[row])} at row {row}")
+    if labels.device != bank.directions.device:
+        raise ValueError(f"Expected labels on {bank.directions.device}, where the bank is, but got {labels.device}")
+    return labels

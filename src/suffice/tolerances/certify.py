@@ -1,0 +1,96 @@
+"""Certificates: a pair's own allowances through a contract, state by state, with verdict and headroom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from suffice.contracts.bounds import Bounds
+from suffice.pairs.base import Pair
+from suffice.states import States
+from suffice.tolerances.budgets import Budgets
+from suffice.tolerances.explain import Explanation, explain_state
+from suffice.tolerances.heads import own_allowances, prepare
+from suffice.tolerances.tolerance import contract_named, invert_contract, loads
+
+__all__ = ["Certificate", "certify"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """Bounds on the pair's actual errors, and what they mean for the budgets.
+
+    `verdict` is "certified" where every budget is met by its bound (eq:adequacy-interface), else "inconclusive": the
+    bound is sufficient, not necessary. `headroom` is how many times the pair's own allowances could grow before a
+    budget breaks; certified and headroom >= 1 are the same (> 1 where the prediction decides).
+    """
+
+    loss: Float[Tensor, " queries"]
+    probability: Float[Tensor, " queries"]
+    gradient: Float[Tensor, " queries"]
+    prediction: Bool[Tensor, " queries"]
+    headroom: Float[Tensor, " queries"]
+    binding: np.ndarray[Any, Any]
+    verdict: np.ndarray[Any, Any]
+    states: States
+    budgets: Budgets
+    pair: Pair
+    contract: str
+    scope: str = "analytic"
+
+    @property
+    def certified(self) -> Bool[Tensor, " queries"]:
+        """Where the verdict is "certified"."""
+        return torch.as_tensor(self.verdict == "certified", device=self.loss.device)
+
+    def explain(self, index: int) -> Explanation:
+        """One state in words and numbers: what binds, which classes contribute most, what would change the verdict."""
+        return explain_state(self, index)
+
+
+def certify(states: States, budgets: Budgets, pair: Pair, contract: str = "centered") -> Certificate:
+    """Certify the pair's outputs at every state against the budgets.
+
+    Scope `analytic`: the mathematical error of the pair's formula at the stored geometry. What rounding adds when the
+    formula is executed is not covered.
+    """
+    bounds = contract_named(contract)
+    results: list[Bounds] = []
+    headrooms, bindings, accepted = [], [], []
+    start = 0
+    for part in states.chunks():
+        prepared = prepare(part, pair, distances=contract == "centered")
+        own = own_allowances(prepared, pair)
+        one = torch.ones_like(prepared.head.gradient_scale)
+        result = bounds(prepared.head, own)
+        inverse = invert_contract(bounds, prepared.head, own, budgets, start, first=one)
+        everywhere = torch.arange(len(part), device=one.device)
+        shares = loads(result, budgets, everywhere, start, one)
+        verdict = torch.ones_like(one, dtype=torch.bool)
+        for name, share in shares.items():
+            verdict &= share < 1 if name == "prediction" else share <= 1
+        worst = torch.stack(list(shares.values())).argmax(dim=0).numpy(force=True)
+        results.append(result)
+        headrooms.append(torch.where(torch.isinf(inverse.rejected), torch.inf, inverse.accepted))
+        bindings.append(np.asarray(list(shares))[worst])
+        accepted.append(verdict)
+        start += len(part)
+    certified = torch.cat(accepted)
+    return Certificate(
+        loss=torch.cat([r.loss for r in results]),
+        probability=torch.cat([r.probability for r in results]),
+        gradient=torch.cat([r.gradient for r in results]),
+        prediction=torch.cat([r.prediction for r in results]),
+        headroom=torch.cat(headrooms),
+        binding=np.concatenate(bindings),
+        verdict=np.where(certified.numpy(force=True), "certified", "inconclusive"),
+        states=states,
+        budgets=budgets,
+        pair=pair,
+        contract=contract,
+    )

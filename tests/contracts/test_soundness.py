@@ -1,0 +1,158 @@
+"""No contract is ever below the truth: worst-case error functions on thousands of states, real pairs against Arb."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from flint import arb, ctx
+
+import suffice as sf
+from suffice.contracts import SoftmaxHead, centered_bounds, conditioned_bounds, geometry_bounds
+from suffice.objectives.contrastive import radial_slopes
+from suffice.objectives.reference import softmax_exponents
+from suffice.pairs import reference, surrogate
+from suffice.tolerances.heads import prepare, uniform_allowances
+from tests.reference.states import SHAPES, actual_errors, many_states, piecewise_errors, random_states
+
+CONTRACTS = {"geometry": geometry_bounds, "conditioned": conditioned_bounds, "centered": centered_bounds}
+
+
+def _with_bound(head: SoftmaxHead, h_bound: float) -> SoftmaxHead:
+    return SoftmaxHead(
+        log_probabilities=head.log_probabilities,
+        target=head.target,
+        gradient_scale=head.gradient_scale,
+        h_bound=h_bound,
+        distances=head.distances,
+        log_error=head.log_error,
+    )
+
+
+def _attack(states: sf.States, seed: int) -> tuple[int, float]:
+    """Violations over all contracts and quantities at worst-case errors, and the largest share of a bound reached."""
+    generator = torch.Generator().manual_seed(seed)
+    pair = sf.DebyePair(order=2)
+    prepared = prepare(states, pair, distances=True)
+    slopes = radial_slopes(prepared.geometry, pair)
+    unit = uniform_allowances(prepared)
+    violations, closest = 0, 0.0
+    for exponent in (-9.0, -5.0, -2.0, 0.0):
+        gaps = unit.d.amax(dim=1)
+        b = 10**exponent / gaps.clamp_min(1e-3)
+        b = b.clamp_max(1.0)
+        e, ratio = piecewise_errors(prepared, b, generator)
+        truth = actual_errors(states, prepared, slopes, e, ratio)
+        scores = prepared.head.log_probabilities - e
+        agrees = scores.argmax(dim=1) == prepared.top
+        previous = None
+        for contract in CONTRACTS.values():
+            # the exact ratio is A - ratio error, of size up to 1 + b
+            bounds = contract(_with_bound(prepared.head, 1.0 + float(b.max())), unit.scaled(b))
+            values = (bounds.loss, bounds.probability, bounds.gradient)
+            for bound, actual in zip(values, truth, strict=True):
+                assert torch.isfinite(bound).all()
+                # the truth is itself computed in float64: its own rounding, relative and from sums over classes
+                rounding = 1e-9 * actual + 1e-13 * b * gaps.clamp_min(1.0)
+                violations += int((actual > bound + rounding).sum())
+                closest = max(closest, float((actual / bound.clamp_min(1e-300)).max()))
+            violations += int((bounds.prediction & ~agrees).sum())
+            if previous is not None:
+                violations += sum(int((tight > loose).sum()) for tight, loose in zip(values, previous, strict=True))
+            previous = values
+    return violations, closest
+
+
+def test_worst_case_error_functions_break_no_bound() -> None:
+    closest = 0.0
+    for seed, states in enumerate(many_states(3000)):
+        violations, share = _attack(states, seed)
+        assert violations == 0, seed
+        closest = max(closest, share)
+    # the attack is sharp: some bound is reached almost exactly
+    assert closest > 0.95
+
+
+@pytest.mark.slow
+def test_worst_case_error_functions_break_no_bound_at_many_states() -> None:
+    for seed, states in enumerate(many_states(24_000)):
+        violations, _ = _attack(states, seed)
+        assert violations == 0, seed
+
+
+def _arb_errors(state: sf.States, order: int) -> tuple[arb, arb, float, bool]:
+    """Loss error, TV, gradient error and agreement of predictions for a Debye pair, both sides in Arb.
+
+    Differences are formed from the score errors, so that they stay narrow where nearly all mass is on one class.
+    """
+    geometry, bank, y = state.geometry(), state.bank, int(state.labels)
+    nu = geometry.nu
+    rows = list(zip(bank.concentrations.tolist(), geometry.squared_gaps[0].tolist(), bank.biases.tolist(), strict=True))
+    with ctx.workprec(500):
+        plain = [reference.potential_difference(nu, 0.0, k, g, relative_width=1e-80) for k, g, _ in rows]
+        hats = [surrogate.potential_difference(order, nu, 0.0, k, g) for k, g, _ in rows]
+        e = [hat - true for hat, true in zip(hats, plain, strict=True)]
+        exact = [true + arb(c) for true, (_, _, c) in zip(plain, rows, strict=True)]
+        ours = [hat + arb(c) for hat, (_, _, c) in zip(hats, rows, strict=True)]
+        exponents = softmax_exponents(exact)
+        total = sum(exponents, arb(0))
+        p = [x / total for x in exponents]
+        others = sum((p[j] for j in range(len(p)) if j != y), arb(0))
+        loss = abs(sum((p[j] * (e[j] - e[y]).expm1() for j in range(len(p)) if j != y), arb(0)).log1p())
+        top = max(range(len(p)), key=lambda j: exact[j].mid())
+        moves = [(x - e[top]).expm1() if j != top else arb(0) for j, x in enumerate(e)]
+        z = sum((a * m for a, m in zip(p, moves, strict=True)), arb(0))
+        change = [a * (m - z) / (1 + z) for a, m in zip(p, moves, strict=True)]
+        tv = sum((abs(c) for c in change), arb(0)) / 2
+        coefficients = []
+        for j, (k, g, _) in enumerate(rows):
+            square = arb(k) ** 2 + arb(g)
+            if square == 0 or square < 0:
+                coefficients.append(0.0)
+                continue
+            x = square.sqrt()
+            hat = surrogate.ratio(order, nu, x, bits=500) / x  # type: ignore[arg-type]
+            true = reference.ratio_at_square(nu, square, relative_width=1e-80)
+            weight = -others if j == y else p[j]
+            coefficients.append(float(change[j] * hat + weight * (hat - true)))
+        w = torch.tensor(coefficients, dtype=torch.float64)
+        v = bank.directions * bank.concentrations[:, None] + state.features / state.temperature
+        gradient = float(torch.linalg.vector_norm(w @ v)) / state.temperature.item()
+        winner = max(range(len(p)), key=lambda j: ours[j].mid())
+    return loss, tv, gradient, winner == top
+
+
+def _judge(count: int, shapes: list[tuple[int, int]]) -> None:
+    for number, states in enumerate(many_states(count, queries=2, shapes=shapes)):
+        order = 1 + number % 6
+        pair = sf.DebyePair(order=order)
+        budgets = sf.Budgets(loss=1e-6, gradient=1e-6, prediction=True)
+        certificates = [sf.certify(states, budgets, pair, name) for name in CONTRACTS]
+        for i in range(len(states)):
+            loss, tv, gradient, agrees = _arb_errors(states[i : i + 1], order)
+            for certificate in certificates:
+                with ctx.workprec(400):
+                    assert loss.upper() <= arb(certificate.loss[i].item()), (number, i)
+                    assert tv.upper() <= arb(certificate.probability[i].item()), (number, i)
+                # the contraction with float64 vectors rounds
+                assert gradient <= certificate.gradient[i].item() * (1 + 1e-9) + 1e-25, (number, i)
+                assert agrees or not certificate.prediction[i]
+
+
+def test_arb_finds_no_violation() -> None:
+    _judge(240, [(c, p) for c, p in SHAPES if c <= 50])
+
+
+@pytest.mark.slow
+def test_arb_finds_no_violation_at_many_states() -> None:
+    _judge(2400, [(c, p) for c, p in SHAPES if c <= 50])
+
+
+def test_float64_gradient_agrees_with_the_rigorous_reference() -> None:
+    states = random_states(3, 2, [(5, 16)])
+    truth = sf.reference(states)
+    ours = sf.evaluate(states, sf.DebyePair(order=6))
+    allowed = sf.certify(states, sf.Budgets(loss=1.0), sf.DebyePair(order=6))
+    assert ((ours.loss - truth.loss.mid).abs() <= allowed.loss + truth.loss.rad + 1e-12).all()
+    distance = torch.linalg.vector_norm(ours.gradient - truth.gradient.mid, dim=1)
+    assert (distance <= allowed.gradient + truth.gradient.rad.sum(dim=1) + 1e-12).all()
+    assert (truth.gradient.rad < 1e-15).all()
