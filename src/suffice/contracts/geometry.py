@@ -21,7 +21,8 @@ def geometry_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     movement = head.outward(2 * d)[:, None].expand_as(allowances.d)
     return Bounds(
         loss=head.outward(at_class(allowances.d, head.target) + d),
-        probability=head.outward(tv),
+        # no two distributions are further apart than 1
+        probability=head.outward(tv).clamp_max(1),
         gradient=head.outward((2 * head.h_bound * tv + ratio) * head.gradient_scale),
         margin_use=margin_use(head.log_probabilities, movement, head.log_error),
     )

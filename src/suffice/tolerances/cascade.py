@@ -1,0 +1,116 @@
+"""Certificate refinement (sec:refinement): cheap bounds first, tighter ones only for the states still open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from suffice.contracts import Allowances, Bounds, centered_bounds, conditioned_bounds, geometry_bounds
+from suffice.pairs.base import Pair
+from suffice.pairs.debye import DebyePair
+from suffice.pairs.envelopes import Uniform
+from suffice.states import States
+from suffice.tolerances.budgets import Budgets
+from suffice.tolerances.heads import Prepared, own_allowances, prepare
+from suffice.tolerances.tolerance import loads
+
+__all__ = ["TIERS", "Cascade", "cascade"]
+
+# name -> contract and which allowances it takes, from cheap to tight
+TIERS: tuple[str, ...] = ("geometry", "conditioned", "closed form", "centered")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cascade:
+    """The verdict of every state, the tier that settled it ("open" where none did), and how many each settled.
+
+    The bounds are running minima over the tiers that were evaluated, so that a later tier is never looser.
+    """
+
+    verdict: np.ndarray[tuple[int], np.dtype[np.str_]]
+    tier: np.ndarray[tuple[int], np.dtype[np.str_]]
+    settled: dict[str, int]
+    loss: Float[Tensor, " queries"]
+    probability: Float[Tensor, " queries"]
+    gradient: Float[Tensor, " queries"]
+    margin_use: Float[Tensor, " queries"]
+    scope: str = "analytic"
+
+
+def cascade(states: States, budgets: Budgets, pair: Pair) -> Cascade:
+    """Certify with the cheapest tier that accepts.
+
+    Tiers: the geometry-only contract and the conditioned one with the uniform allowance nu^-3/4 (order 2; other pairs
+    start from their own envelope), the conditioned contract with the pair's own envelope, the centred contract.
+    All certify the same outputs, and acceptance by one implies acceptance by every later one: the decisions are
+    those of always using the last.
+    """
+    parts = []
+    start = 0
+    for part in states.chunks():
+        parts.append(_cascade(part, budgets, pair, start))
+        start += len(part)
+    tier = np.concatenate([names for names, _ in parts])
+    minima = {name: torch.cat([bounds[name] for _, bounds in parts]) for name in _FIELDS}
+    return Cascade(
+        verdict=np.where(tier == "open", "inconclusive", "certified"),
+        tier=tier,
+        settled={name: int((tier == name).sum()) for name in (*TIERS, "open")},
+        loss=minima["loss"],
+        probability=minima["probability"],
+        gradient=minima["gradient"],
+        margin_use=minima["margin_use"],
+    )
+
+
+_FIELDS = ("loss", "probability", "gradient", "margin_use")
+
+
+def _cascade(
+    states: States, budgets: Budgets, pair: Pair, start: int
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.str_]], dict[str, Tensor]]:
+    tier = np.full(len(states), "open", dtype="<U11")
+    minima = {name: torch.full_like(states.temperature, torch.inf) for name in _FIELDS}
+    rows = torch.arange(len(states), device=states.features.device)
+    for name in TIERS:
+        if not len(rows):
+            break
+        bounds = _tier_bounds(name, states[rows], pair)
+        for key in _FIELDS:
+            minima[key][rows] = torch.minimum(minima[key][rows], getattr(bounds, key))
+        current = Bounds(**{key: minima[key][rows] for key in _FIELDS})
+        shares = loads(current, budgets, rows, start, states.temperature)
+        accepted = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+        for budget, share in shares.items():
+            accepted &= share < 1 if budget == "prediction" else share <= 1
+        tier[rows[accepted].numpy(force=True)] = name
+        rows = rows[~accepted]
+    return tier, minima
+
+
+def _tier_bounds(name: str, states: States, pair: Pair) -> Bounds:
+    prepared = prepare(states, pair, distances=name == "centered")
+    contracts: dict[str, Callable[..., Bounds]] = {"geometry": geometry_bounds, "centered": centered_bounds}
+    contract = contracts.get(name, conditioned_bounds)
+    uniform = name in ("geometry", "conditioned")
+    allowances = _uniform(prepared, pair) if uniform else own_allowances(prepared, pair)
+    result: Bounds = contract(prepared.head, allowances)
+    return result
+
+
+def _uniform(prepared: Prepared, pair: Pair) -> Allowances:
+    """The uniform quarter allowance of thm:a2 where the pair is F_2/A_2, else the pair's own envelope."""
+    if isinstance(pair, DebyePair) and pair.order == 2:
+        geometry = prepared.geometry
+        quarter = Uniform("quarter")
+        return Allowances(
+            d=quarter.score_allowance(geometry.nu, geometry.concentrations, geometry.radii, geometry.squared_gaps),
+            a=quarter.allowance(geometry.nu, geometry.radii),
+        )
+    own = own_allowances(prepared, pair)
+    return Allowances(d=own.d, a=own.a)

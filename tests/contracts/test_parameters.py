@@ -1,0 +1,40 @@
+"""Feature-gradient bounds carried through an encoder's Jacobian; budgets from learning rates."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from suffice.contracts.parameters import (
+    budget_for_update,
+    jacobian_norm_bound,
+    jacobian_norm_estimate,
+    jacobian_spectral_norm,
+    parameter_gradient_bound,
+)
+
+
+def test_norms_are_ordered_and_the_bound_holds() -> None:
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(4, generator=g, dtype=torch.float64)
+    theta = torch.randn(24, generator=g, dtype=torch.float64)
+
+    def encoder(parameters: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(parameters.reshape(6, 4) @ x)
+
+    exact = jacobian_spectral_norm(encoder, theta)
+    assert jacobian_norm_estimate(encoder, theta) <= exact * (1 + 1e-9)
+    assert jacobian_norm_estimate(encoder, theta, steps=200) == pytest.approx(exact.item(), rel=1e-6)
+    assert exact <= jacobian_norm_bound(encoder, theta)
+    for _ in range(20):
+        error = torch.randn(6, generator=g, dtype=torch.float64)
+        _, pull = torch.func.vjp(encoder, theta)
+        (moved,) = pull(error)
+        bound = parameter_gradient_bound(torch.linalg.vector_norm(error), exact)
+        assert torch.linalg.vector_norm(moved) <= bound * (1 + 1e-12)
+
+
+def test_budget_for_update() -> None:
+    assert budget_for_update(0.1, 1e-6) == pytest.approx(1e-5)
+    with pytest.raises(ValueError, match="Expected learning_rate and perturbation > 0"):
+        budget_for_update(0.0, 1e-6)
