@@ -12,6 +12,7 @@ from flint import arb, ctx
 from rich.progress import track
 
 import suffice as sf
+from suffice.compensated import squared_radius
 from suffice.pairs import reference, surrogate
 from suffice.pairs.constants import minimum_nu
 
@@ -59,7 +60,7 @@ def difference_error(order: int, dtype: torch.dtype, count: int = 1000) -> float
         k = (10 ** (9 * torch.rand(count, generator=generator, dtype=torch.float64) - 3)).to(dtype)
         size = 10 ** (-12 * torch.rand(count, generator=generator, dtype=torch.float64))
         gap = k * k * (size * (1 - 2 * torch.randint(0, 2, (count,), generator=generator))).to(dtype)
-        values = sf.DebyePair(order=order).difference(nu, torch.zeros_like(k), k, gap)
+        values = sf.DebyePair(order=order).difference(nu, squared_radius(k, gap).sqrt(), k, gap)
         for value, low, square in zip(values.tolist(), k.tolist(), gap.tolist(), strict=True):
             with ctx.workprec(512):
                 exact = surrogate.potential_difference(order, nu, 0.0, low, square)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import shutil
 
+import numpy as np
 import pytest
 import torch
 from flint import arb, ctx
@@ -52,6 +54,12 @@ def test_limits() -> None:
     assert special.bessel_i_ratio(511, x).tolist()[::2] == [0.0, 1.0]
 
 
+def test_the_ends_of_the_range() -> None:
+    for nu, x in ((100.0, 3e307), (1.0, 5e-324), (1.0, 1.5e-323), (100.0, 5e-324), (100.0, 1e-320), (100.0, 1e-285)):
+        truth = float(_log_bessel(nu, x))
+        assert special.log_bessel_i(nu, x).item() == pytest.approx(truth, rel=1e-13), (nu, x)
+
+
 def test_index_convention() -> None:
     # bessel_i_ratio(nu) is I_{nu+1}/I_nu, not I_nu/I_{nu-1}: at nu = 1/2 it is coth(x) - 1/x
     assert special.bessel_i_ratio(0.5, 2.0).item() == pytest.approx(1 / math.tanh(2) - 0.5, rel=1e-15)
@@ -66,6 +74,12 @@ def test_vmf_normalizer(dim: int) -> None:
         with ctx.workprec(256):
             truth = -reference.potential(nu, kappa) - arb(dim) / 2 * (2 * arb.pi()).log()
             assert abs(float(arb(value) - truth)) <= 1e-13 * max(1.0, abs(float(truth)))
+    # near its zero, where terms of size nu log nu cancel
+    for kappa in (2.745 * nu, 5.504 * nu, 7.92 * nu, 9.69 * nu):
+        with ctx.workprec(256):
+            truth = -reference.potential(nu, kappa) - arb(dim) / 2 * (2 * arb.pi()).log()
+        value = special.vmf_log_normalizer(dim, kappa).item()
+        assert abs(value - float(truth)) <= 1e-13 * max(1.0, abs(float(truth)))
     # uniform density at kappa = 0: one over the sphere's area
     area = math.log(2) + dim / 2 * math.log(math.pi) - math.lgamma(dim / 2)
     assert values[0] == pytest.approx(-area, rel=1e-14)
@@ -82,13 +96,20 @@ def test_fit_inverts_the_ratio(dim: int) -> None:
     assert special.fit_concentration(dim, 0.0).item() == 0
 
 
-def test_fit_near_the_ends() -> None:
-    # as far as 1 - R determines kappa: (p-1)/(2(1-R)) grows without bound
-    for length in (1e-300, 1e-12, 1 - 1e-6, 1 - 1e-12):
-        kappa = special.fit_concentration(512, length).item()
-        assert special.bessel_i_ratio(255, kappa).item() == pytest.approx(length, rel=1e-15)
-    with pytest.raises(ValueError, match="Expected mean_resultant_length < 1"):
-        special.fit_concentration(512, 1.0)
+@pytest.mark.parametrize("dim", [2, 3, 4, 16, 67, 512, 4096])
+def test_fit_near_the_ends(dim: int) -> None:
+    # the float is taken as exact, so that 1 - R determines kappa ~ (p-1)/(2(1-R)) to all digits
+    nu = dim / 2 - 1
+    for length in (1e-300, 1e-12, 0.6, 0.999, 1 - 1e-6, 1 - 1e-12, 1 - 1e-15):
+        kappa = special.fit_concentration(dim, length).item()
+        with ctx.workprec(300):
+            excess = reference.ratio(nu, kappa, relative_width=1e-60) - arb(length)
+            slope = 1 - arb(length) ** 2 - (2 * arb(nu) + 1) / kappa * arb(length)
+            # one Newton step is the error, and at small kappa R is kappa/(2 nu + 2)
+            error = excess / length if length < 1e-6 else excess / slope / kappa
+            assert abs(float(error)) < 1e-11
+    with pytest.raises(ValueError, match=r"Expected mean_resultant_length < 1 .*, but got 1\.0 at index \(1,\)"):
+        special.fit_concentration(512, torch.tensor([0.5, 1.0]))
 
 
 @pytest.mark.parametrize("nu", [0.0, 0.5, 3.0, 70.0, torch.tensor([0.0, 2.5, 63.0, 64.0, 500.0], dtype=torch.float64)])
@@ -112,8 +133,8 @@ def test_derivative_of_the_ratio_keeps_its_digits() -> None:
         for point, value in zip(x.tolist(), grad.tolist(), strict=True):
             with ctx.workprec(1024):
                 r = reference.ratio(nu, point, relative_width=1e-200)
-                # eq:riccati-app in x; at x = 1e8 and nu = 0 the two terms of each of 64 steps nearly cancel
-                assert abs(float(arb(value) / (1 - r * r - (2 * arb(nu) + 1) / point * r) - 1)) < 1e-11
+                # eq:riccati-app in x
+                assert abs(float(arb(value) / (1 - r * r - (2 * arb(nu) + 1) / point * r) - 1)) < 1e-13
 
 
 def test_derivative_at_zero() -> None:
@@ -122,6 +143,19 @@ def test_derivative_at_zero() -> None:
     assert grad.item() == 0
     (grad,) = torch.autograd.grad(special.bessel_i_ratio(3.0, x), x)
     assert grad.item() == pytest.approx(1 / 8)
+    # second derivatives too, for a number and for a tensor nu
+    for nu in (0.0, torch.tensor(0.0, dtype=torch.float64)):
+        (first,) = torch.autograd.grad(special.log_bessel_i(nu, x), x, create_graph=True)
+        (second,) = torch.autograd.grad(first, x)
+        assert second.item() == pytest.approx(0.5)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_equals_eager() -> None:
+    x = torch.tensor([0.0, 1e-3, 5.0, 300.0, 1e5], dtype=torch.float64)
+    for nu in (2.0, 100.0):
+        compiled = torch.compile(lambda y, nu=nu: special.log_bessel_i(nu, y))
+        torch.testing.assert_close(compiled(x), special.log_bessel_i(nu, x), rtol=1e-13, atol=1e-14)
 
 
 def test_nu_has_no_derivative_and_says_so() -> None:
@@ -158,5 +192,17 @@ def test_bad_input() -> None:
         special.bessel_i_ratio(1.0, torch.tensor([1]))
     with pytest.raises(ValueError, match="Expected dim >= 2, but got 1"):
         special.vmf_log_normalizer(1, 1.0)
+    with pytest.raises(ValueError, match="Expected dim >= 2, but got 1"):
+        special.vmf_log_normalizer(torch.tensor(1.0), torch.tensor(1.0))
+    with pytest.raises(TypeError, match="Expected dim to be a number or a tensor, but got str"):
+        special.vmf_log_normalizer("3", 1.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Expected dim in float32 or float64"):
+        special.vmf_log_normalizer(torch.tensor(512), torch.tensor(1.0))
+    with pytest.raises(TypeError, match="Expected nu and x in one dtype"):
+        special.log_bessel_i(torch.tensor(2.0), torch.tensor(1.0, dtype=torch.float64))
+    with pytest.raises(ValueError, match="Expected nu within the range of float64"):
+        special.log_bessel_i(10**400, 1.0)
+    with pytest.raises(TypeError, match="Expected x as a plain float32 or float64 array"):
+        special.log_bessel_i(1.0, np.ones(4)[::-1])
     with pytest.raises(ValueError, match="Expected nu and x to broadcast"):
         special.log_bessel_i(torch.ones(2), torch.ones(3))

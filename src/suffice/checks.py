@@ -36,11 +36,23 @@ def real_tensor(name: str, value: object, *, like: Tensor | None = None) -> Tens
 
 def _converted(name: str, value: object, like: Tensor | None) -> Tensor:
     if isinstance(value, np.ndarray | np.floating):
-        return torch.as_tensor(value)
+        try:
+            return torch.as_tensor(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"Expected {name} as a plain float32 or float64 array, but torch refuses it: {error}"
+            ) from None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"Expected {name} to be a tensor, a NumPy array or a number, but got {type(value).__name__}")
     dtype = torch.float64 if like is None else like.dtype
-    return torch.tensor(float(value), dtype=dtype, device=None if like is None else like.device)
+    return torch.tensor(_as_float(name, value), dtype=dtype, device=None if like is None else like.device)
+
+
+def _as_float(name: str, value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"Expected {name} within the range of float64, but got an integer beyond it") from None
 
 
 def same_kind(**tensors: Tensor) -> None:
@@ -112,19 +124,22 @@ def within_square_range(name: str, tensor: Tensor) -> None:
     )
 
 
-def nonnegative_order(nu: object, *, like: Tensor) -> float | Tensor:
+def nonnegative_order(nu: object, *, like: Tensor, name: str = "nu", like_name: str = "x") -> float | Tensor:
     """nu as a Python float where it is one number, else as a tensor; finite, >= 0 and without a gradient."""
     if isinstance(nu, Tensor) and nu.requires_grad:
-        raise ValueError("Expected nu without requires_grad: no derivative in nu is provided, use nu.detach()")
+        raise ValueError(
+            f"Expected {name} without requires_grad: no derivative in {name} is provided, use {name}.detach()"
+        )
     if not isinstance(nu, Tensor):
         nu = nu.item() if isinstance(nu, np.generic) else nu
         if isinstance(nu, bool) or not isinstance(nu, int | float | np.ndarray):
-            raise TypeError(f"Expected nu to be a number or a tensor, but got {type(nu).__name__}")
+            raise TypeError(f"Expected {name} to be a number or a tensor, but got {type(nu).__name__}")
         if not isinstance(nu, np.ndarray):
-            if not (math.isfinite(nu) and nu >= 0):
-                raise ValueError(f"Expected nu to be finite and >= 0, but got {nu}")
-            return float(nu)
-    tensor = real_tensor("nu", nu)
-    same_kind(nu=tensor, x=like)
-    finite_nonnegative("nu", tensor)
+            number = _as_float(name, nu)
+            if not (math.isfinite(number) and number >= 0):
+                raise ValueError(f"Expected {name} to be finite and >= 0, but got {nu}")
+            return number
+    tensor = real_tensor(name, nu)
+    same_kind(**{name: tensor, like_name: like})
+    finite_nonnegative(name, tensor)
     return tensor

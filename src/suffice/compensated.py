@@ -74,7 +74,8 @@ def log(a: Compensated) -> tuple[Tensor, Tensor, Tensor]:
     mantissa, exponent = torch.frexp(a[0])
     small = mantissa < math.sqrt(0.5)
     m = torch.where(small, 2 * mantissa, mantissa)
-    e = (exponent - small.to(exponent.dtype)).to(a[0].dtype)
+    # subtracted as floats: torch.compile cannot mix the integer vectors
+    e = exponent.to(a[0].dtype) - small.to(a[0].dtype)
     f, f_low = quotient(m - 1, two_sum(m, torch.ones_like(m)))
     w = f * f
     tail = torch.zeros_like(w)

@@ -33,7 +33,7 @@ def prove_nonnegative(
     """Prove sum a_ij t^i y^j >= 0 on 0 <= t <= upper[0], 0 <= y <= upper[1], in integer arithmetic.
 
     On a box the polynomial is a convex combination of its Bernstein coefficients, so that none being negative
-    is a proof. Otherwise the box is halved along its longer relative side. A negative value at a corner
+    is a proof. Otherwise the box is halved, along one axis and then the other. A negative value at a corner
     (there the coefficient *is* the value) is a counterexample and ends the search. Running out of boxes proves
     nothing and says so.
     """

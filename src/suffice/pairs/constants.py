@@ -14,6 +14,7 @@ __all__ = [
     "UNIFORM",
     "ClosedFormConstant",
     "UniformConstant",
+    "check_order",
     "closed_form_constant",
     "concrete",
     "minimum_nu",
@@ -77,6 +78,12 @@ UNIFORM: dict[str, UniformConstant] = {
     "quarter": UniformConstant(name="quarter", nu_min=Fraction(10, 9), value=Fraction(1, 4)),
     "eleventh": UniformConstant(name="eleventh", nu_min=Fraction(10, 9), value=Fraction(1, 11)),
 }
+
+
+def check_order(order: object) -> None:
+    """Raise unless the order is one of the ladder's."""
+    if isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= MAX_ORDER:
+        raise ValueError(f"Expected order in 1..{MAX_ORDER}, but got {order!r}")
 
 
 def concrete(order: int) -> int:

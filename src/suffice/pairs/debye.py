@@ -11,7 +11,7 @@ from torch import Tensor
 from suffice.checks import Real
 from suffice.pairs import ladder
 from suffice.pairs.base import Allowance
-from suffice.pairs.constants import MAX_ORDER
+from suffice.pairs.constants import check_order
 from suffice.pairs.domain import gap_arguments, pointwise_arguments
 from suffice.pairs.envelopes import BestAllowance, ClosedForm, StateEnvelope, Uniform
 
@@ -38,8 +38,7 @@ class DebyePair:
     envelope: Allowance | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.order, bool) or not isinstance(self.order, int) or not 1 <= self.order <= MAX_ORDER:
-            raise ValueError(f"Expected order in 1..{MAX_ORDER}, but got {self.order!r}")
+        check_order(self.order)
         known = isinstance(self.envelope, BestAllowance | ClosedForm | StateEnvelope | Uniform)
         if self.envelope is not None and not known:
             raise TypeError(f"Expected envelope to be one of the ladder's, but got {type(self.envelope).__name__}")
@@ -94,8 +93,9 @@ def _in_working_precision(function: Callable[..., Tensor], nu: float | Tensor, *
     """
     if tensors[0].dtype == torch.float64:
         return function(nu, *tensors)
-    low = bool((nu < 2).any()) if isinstance(nu, Tensor) and not torch.compiler.is_compiling() else nu
-    if low is True or (isinstance(low, float) and low < 2):
-        wide = nu.double() if isinstance(nu, Tensor) else nu
-        return function(wide, *(t.double() for t in tensors)).to(tensors[0].dtype)
-    return function(nu, *tensors)
+    # the values of a tensor are not known while a graph is traced: then the wide way is taken
+    low = torch.compiler.is_compiling() or bool((nu < 2).any()) if isinstance(nu, Tensor) else nu < 2
+    if not low:
+        return function(nu, *tensors)
+    wide = nu.double() if isinstance(nu, Tensor) else nu
+    return function(wide, *(t.double() for t in tensors)).to(tensors[0].dtype)

@@ -10,6 +10,7 @@ from torch import Tensor
 from suffice.checks import (
     Real,
     broadcastable,
+    finite,
     finite_nonnegative,
     nonnegative_order,
     real_tensor,
@@ -40,7 +41,7 @@ def check_domain(order: int, nu: float | Tensor) -> None:
 
 def pointwise_arguments(order: int, nu: Real, x: Real) -> tuple[float | Tensor, Tensor]:
     """nu and x, checked."""
-    tensor = real_tensor("x", x)
+    tensor = real_tensor("x", x, like=nu if isinstance(nu, Tensor) else None)
     checked = nonnegative_order(nu, like=tensor)
     if isinstance(checked, Tensor):
         broadcastable(nu=checked, x=tensor)
@@ -59,7 +60,7 @@ def gap_arguments(
     order: int, nu: Real, r: Real, k: Real, squared_gap: Real | None
 ) -> tuple[float | Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
     """nu, r, k, the squared gap and k^2 + squared gap, checked: the last is finite and >= 0."""
-    anchor = next((value for value in (k, r, squared_gap) if isinstance(value, Tensor)), None)
+    anchor = next((value for value in (k, r, squared_gap, nu) if isinstance(value, Tensor)), None)
     k = real_tensor("k", k, like=anchor)
     r = real_tensor("r", r, like=k)
     named = {"r": r, "k": k}
@@ -67,7 +68,7 @@ def gap_arguments(
     if gap is not None:
         named["squared_gap"] = gap
     same_kind(**named)
-    checked = nonnegative_order(nu, like=k)
+    checked = nonnegative_order(nu, like=k, like_name="k")
     if isinstance(checked, Tensor):
         named["nu"] = checked
     broadcastable(**named)
@@ -77,7 +78,10 @@ def gap_arguments(
     r_squared = None
     if gap is not None:
         within_square_range("k", k)
+        within_square_range("nu", torch.as_tensor(checked, dtype=k.dtype))
+        finite("squared_gap", gap)
         r_squared = _checked_radius(k.detach(), gap.detach())
+        _check_consistent(r.detach(), k.detach(), r_squared)
         if r.requires_grad and not gap.requires_grad:
             raise ValueError(
                 "Expected squared_gap to carry the gradient of r: with squared_gap given, r is formed from it "
@@ -100,6 +104,24 @@ def _checked_radius(k: Tensor, gap: Tensor) -> Tensor:
             f"where k = {k.expand(r_squared.shape)[where].item()}"
         )
     return r_squared
+
+
+def _check_consistent(r: Tensor, k: Tensor, r_squared: Tensor) -> None:
+    """Raise unless r is sqrt(k^2 + squared gap) to three digits: swapped endpoints would give another state's bound."""
+    if torch.compiler.is_compiling() or r_squared.numel() == 0 or r.numel() == 0:
+        return
+    within_square_range("r", r)
+    off = torch.addcmul(r_squared, r, r, value=-1).abs_()
+    off = off.sub_((r_squared + k * k).mul_(1e-3))
+    if off.max().item() <= 0:
+        return
+    where = tuple((off > 0).nonzero()[0].tolist())
+    place = f" at index {where}" if where else ""
+    raise ValueError(
+        f"Expected r = sqrt(k**2 + squared_gap), but got r = {r.expand(off.shape)[where].item()}{place}, where "
+        f"k**2 + squared_gap = {r_squared.expand(off.shape)[where].item()}; are r and k swapped? "
+        "It is difference(nu, r, k) and score_allowance(nu, k, r)"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +147,13 @@ def endpoints(order: int, nu: Real, k: Real, r: Real, squared_gap: Real | None) 
     s_k, s_r = torch.hypot(k_, shift), torch.hypot(r_, shift)
     if gap is None:
         difference = (r_ - k_).abs()
-        s_gap = difference * ((r_ + k_) / (s_r + s_k))
+        # halves, so that the sums do not overflow where their terms do not
+        s_gap = difference * ((r_ / 2 + k_ / 2) / (s_r / 2 + s_k / 2))
+        apart = difference > 0
     else:
         # r + k = 0 only where the squared gap is 0 as well
         difference = torch.where(gap == 0, 0.0, gap.abs() / (r_ + k_))
         s_gap = gap.abs() / (s_r + s_k)
-    return Endpoints(nu=checked, k=k_, r=r_, s_k=s_k, s_r=s_r, gap=difference, s_gap=s_gap, apart=difference > 0)
+        # not "difference > 0": that may underflow
+        apart = (gap != 0).expand(s_gap.shape)
+    return Endpoints(nu=checked, k=k_, r=r_, s_k=s_k, s_r=s_r, gap=difference, s_gap=s_gap, apart=apart)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from suffice.checks import Real
 from suffice.pairs.base import Allowance
-from suffice.pairs.constants import UNIFORM, closed_form_constant
+from suffice.pairs.constants import UNIFORM, check_order, closed_form_constant
 from suffice.pairs.domain import endpoints, pointwise
 
 __all__ = ["BestAllowance", "ClosedForm", "StateEnvelope", "Uniform"]
@@ -41,6 +41,9 @@ class ClosedForm:
     """
 
     order: int = 2
+
+    def __post_init__(self) -> None:
+        check_order(self.order)
 
     def allowance(self, nu: Real, x: Real) -> Tensor:
         """c_n x/s^(n+2), at least that in exact arithmetic."""
@@ -111,7 +114,7 @@ class StateEnvelope:
     def __post_init__(self) -> None:
         if not self.exponents or not all(math.isfinite(c) and c >= 0 for c in self.exponents):
             raise ValueError(f"Expected exponents to be finite and >= 0 (alpha in (0, 1]), but got {self.exponents}")
-        if self.panels < 1:
+        if isinstance(self.panels, bool) or not isinstance(self.panels, int) or self.panels < 1:
             raise ValueError(f"Expected panels >= 1, but got {self.panels}")
 
     @property
@@ -160,10 +163,13 @@ class BestAllowance:
     """The smallest of the allowances that are valid for an order: the default of `DebyePair`.
 
     The closed form, and at order 2 also 1/(11 nu^3), which is smaller around x = nu/sqrt(3). The paper's
-    envelope is nowhere smaller than these two (measured on a grid in the tests), so it is left out.
+    envelope is nowhere smaller than these two (docs/theory.md, 3.6), so it is left out.
     """
 
     order: int = 2
+
+    def __post_init__(self) -> None:
+        check_order(self.order)
 
     def _members(self) -> tuple[Allowance, ...]:
         closed = ClosedForm(self.order)

@@ -24,7 +24,16 @@ from suffice.pairs.coefficients import (
 from suffice.pairs.constants import concrete
 from suffice.pairs.polynomials import Polynomial, shift_center
 
-__all__ = ["correction", "difference", "potential", "ratio", "ratio_derivative", "slope"]
+__all__ = [
+    "correction",
+    "difference",
+    "potential",
+    "ratio",
+    "ratio_complement",
+    "ratio_derivative",
+    "slope",
+    "slope_difference",
+]
 
 # The polynomials alternate with large coefficients: in powers of t the terms of order 6 at nu = 3/2 add up to 900
 # times their sum. In powers of t - 3/4 it is 14 times, for one subtraction more.
@@ -124,6 +133,35 @@ def slope(order: int, nu: float | Tensor, x_squared: Tensor) -> Tensor:
     return _corrected(order, nu, s, lead, x_squared * lead, 1 / s)
 
 
+def ratio_complement(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
+    """1 - A_n(x) at nu >= 2, right in relative terms where A_n is near 1: 1 - x/(nu+s) = (nu + nu^2/(s+x))/(nu+s)."""
+    s = _radius(nu, x)
+    tail: float | Tensor = 0.0
+    if order >= 2:
+        tail = _evaluate(_coefficients(_table("ratio", order), nu), nu / s - float(_CENTER)) / s
+    return (nu + nu * (nu / (s + x))) / (nu + s) + (x / s) * (0.5 - tail) / s
+
+
+def slope_difference(order: int, nu: float | Tensor, k: Tensor, squared_gap: Tensor) -> Tensor:
+    """slope(r^2) - slope(k^2) at r^2 = k^2 + squared_gap, as a multiple of s_r - s_k: the two are not subtracted."""
+    s_k = torch.sqrt(nu * nu + k * k)
+    s_r = torch.sqrt(nu * nu + squared_radius(k, squared_gap))
+    total, product = s_r + s_k, s_r * s_k
+    per_delta = 0.5 * total / product / product - 1 / ((nu + s_r) * (nu + s_k))
+    if order >= 2:
+        # P(t)/s^3 with P the polynomial of the corrections: P_r - P_k = (t_r - t_k) P[t_r, t_k]
+        coefficients = _coefficients(_table("ratio", order), nu)
+        theta_k, theta_r = nu / s_k - float(_CENTER), nu / s_r - float(_CENTER)
+        at_k = torch.zeros_like(theta_k) + coefficients[-1]
+        divided = torch.zeros_like(theta_r * theta_k)
+        for a in reversed(coefficients[:-1]):
+            divided = divided * theta_r + at_k
+            at_k = at_k * theta_k + a
+        cubes = (total * total - product) / product**3
+        per_delta = per_delta - nu * divided / product / s_r**3 - at_k * cubes
+    return squared_gap / total * per_delta
+
+
 def ratio_derivative(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
     """A_n'(x) = nu/(s(nu+s)) + sum_m nu^-(m+1) (rho_m - t(1-t^2) rho_m'), with no cancellation at large x."""
     s = _radius(nu, x)
@@ -219,7 +257,8 @@ def _tracked(function: type[torch.autograd.Function], *arguments: Any) -> Tensor
 
 def _between(order: int, nu: float | Tensor, r: Tensor, k: Tensor) -> Tensor:
     s_r, s_k = _radius(nu, r), _radius(nu, k)
-    delta = (r + k) / (s_r + s_k)
+    # halves, so that the sums do not overflow where their terms do not
+    delta = (r / 2 + k / 2) / (s_r / 2 + s_k / 2)
     return _difference_value(order, nu, s_k, s_r, delta.mul_(r - k))
 
 
@@ -271,5 +310,5 @@ class _GapDifference(torch.autograd.Function):
         grad_gap = _to_shape(grads[0] * (0.5 * at_r), squared_gap) if ctx.needs_input_grad[3] else None
         grad_k = None
         if ctx.needs_input_grad[2]:
-            grad_k = _to_shape(grads[0] * k * (at_r - slope(ctx.order, ctx.nu, k * k)), k)
+            grad_k = _to_shape(grads[0] * k * slope_difference(ctx.order, ctx.nu, k, squared_gap), k)
         return None, None, grad_k, grad_gap, None

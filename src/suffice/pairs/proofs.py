@@ -57,7 +57,7 @@ def _timed(name: str, statement: str, check: Callable[[], bool]) -> Proof:
 
 
 def closed_form_holds(row: ClosedFormConstant) -> bool:
-    """c tL - c^2 eps^(n+1)(1-t^2)t^(n+1) +- tT >= 0 for t in [0,1], eps in [0, 1/nu_min] (docs/theory.md, 3.3).
+    """c L - c^2 eps^(n+1)(1-t^2)t^(n+1) +- T >= 0 for t in [0,1], eps in [0, 1/nu_min] (docs/theory.md, 3.2).
 
     For c = nu/(2(nu+1)) = 1/(2(1+eps)) the inequality is multiplied by (2(1+eps))^2.
     """
@@ -107,8 +107,8 @@ def uniform_holds(constant: UniformConstant) -> bool:
 def residual_identity_holds(order: int) -> bool:
     """eq:app-residual-def with A_n put in equals sum_j eps^j E_j(t), as an identity.
 
-    With t = (1-q^2)/(1+q^2) both sides are rational in q; times z(1+q^2)^d(1-q^2)^2 they are polynomials of degree
-    below 12n + 20 in q and 2n in eps, so equality on a larger grid of rationals proves it.
+    With t = (1-q^2)/(1+q^2) both sides times (1+q^2)^(6n) are polynomials of degree at most 12n + 2 in q and 2n in
+    eps, so equality on a larger grid of rationals (12n + 22 by 2n + 2 points) proves it.
     """
     for eps in (Fraction(1, i) for i in range(1, 2 * order + 3)):
         for q in (Fraction(1, i) for i in range(2, 12 * order + 24)):
