@@ -140,7 +140,9 @@ def invert_contract(
     if "loss" in budgets.names:
         guess = torch.minimum(guess, _saturated_loss_start(head, unit, budgets.rows("loss", start, like)))
     guess = torch.where(torch.isfinite(guess) & (guess > 0), guess, 1.0)
-    positive = torch.where(unit.d > 0, unit.d, torch.inf).amin(dim=1)
+    # the smallest movement of any kind: matched gaps may be far below the d_j
+    kinds = [kind for kind in (unit.d, unit.to_target, unit.to_top) if kind is not None]
+    positive = torch.stack([torch.where(kind > 0, kind, torch.inf).amin(dim=1) for kind in kinds]).amin(dim=0)
     reach = (2000 - 4 * head.log_probabilities.amin(dim=1)) / positive
     # past this scale every exponential has run its course; only the ratio term still grows, and the guess knows it
     cap = torch.maximum(torch.where(positive < torch.inf, reach, 1.0), 4 * guess)
