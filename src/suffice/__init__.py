@@ -3,17 +3,46 @@
 from importlib.metadata import version as _version
 
 from suffice import special
-from suffice.contracts import CouplingExtrema, coupling_extrema
-from suffice.objectives import Evaluation, evaluate, gradient_mechanism
+from suffice.contracts import (
+    Allowances,
+    Bounds,
+    CouplingExtrema,
+    SoftmaxHead,
+    centered_bounds,
+    conditioned_bounds,
+    coupling_extrema,
+    geometry_bounds,
+    loss_change,
+)
+from suffice.objectives import (
+    Evaluation,
+    evaluate,
+    evaluate_supervised,
+    gradient_mechanism,
+    sample_vmf,
+)
 from suffice.objectives.reference import Reference, reference
 from suffice.pairs import Allowance, BestAllowance, ClosedForm, DebyePair, Pair, StateEnvelope, Uniform
 from suffice.states import ClassBank, States
-from suffice.tolerances import Budgets, Certificate, Explanation, Tolerance, certify, sensitivity, tolerance
+from suffice.tolerances import (
+    Budgets,
+    Cascade,
+    Certificate,
+    Explanation,
+    Tolerance,
+    cascade,
+    certify,
+    sensitivity,
+    tolerance,
+)
 
 __all__ = [
     "Allowance",
+    "Allowances",
     "BestAllowance",
+    "Bounds",
     "Budgets",
+    "Cascade",
     "Certificate",
     "ClassBank",
     "ClosedForm",
@@ -23,16 +52,24 @@ __all__ = [
     "Explanation",
     "Pair",
     "Reference",
+    "SoftmaxHead",
     "StateEnvelope",
     "States",
     "Tolerance",
     "Uniform",
     "__version__",
+    "cascade",
+    "centered_bounds",
     "certify",
+    "conditioned_bounds",
     "coupling_extrema",
     "evaluate",
+    "evaluate_supervised",
+    "geometry_bounds",
     "gradient_mechanism",
+    "loss_change",
     "reference",
+    "sample_vmf",
     "sensitivity",
     "special",
     "tolerance",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,7 +38,9 @@ class ClassBank:
     biases: Float[Tensor, " classes"]
     norm_error: float
 
-    def __init__(self, directions: Real, concentrations: Real, biases: Real | None = None) -> None:
+    def __init__(
+        self, directions: Real, concentrations: Real | Sequence[float], biases: Real | Sequence[float] | None = None
+    ) -> None:
         mu = _array("directions", directions, 2)
         classes, dim = mu.shape
         if classes < 2 or dim < 5:

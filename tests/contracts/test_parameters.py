@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
+import suffice as sf
 from suffice.contracts.parameters import (
     budget_for_update,
+    budget_relative_to_gradient,
     jacobian_norm_bound,
     jacobian_norm_estimate,
     jacobian_spectral_norm,
     parameter_gradient_bound,
 )
+from tests.reference.states import random_states
 
 
 def test_norms_are_ordered_and_the_bound_holds() -> None:
@@ -32,6 +35,16 @@ def test_norms_are_ordered_and_the_bound_holds() -> None:
         (moved,) = pull(error)
         bound = parameter_gradient_bound(torch.linalg.vector_norm(error), exact)
         assert torch.linalg.vector_norm(moved) <= bound * (1 + 1e-12)
+
+
+def test_budget_relative_to_the_gradient() -> None:
+    states = random_states(4, 5)
+    gradient = sf.evaluate(states, sf.DebyePair()).gradient
+    budget = budget_relative_to_gradient(gradient, 1e-3)
+    certificate = sf.certify(states, sf.Budgets(gradient=budget.clamp_min(1e-300)), sf.DebyePair(order=6))
+    assert ((certificate.gradient <= budget) == certificate.certified).all()
+    with pytest.raises(ValueError, match="Expected share > 0"):
+        budget_relative_to_gradient(gradient, 0.0)
 
 
 def test_budget_for_update() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import suffice as sf
-from suffice.tolerances.cascade import TIERS, cascade
+from suffice.tolerances.cascade import TIERS
 from tests.reference.states import SHAPES, many_states
 
 
@@ -17,7 +17,7 @@ def test_decisions_equal_those_of_the_tightest_tier(order: int) -> None:
     for states in many_states(210, queries=10, shapes=SHAPES[:8]):
         for budget in (1e-3, 1e-6, 1e-9):
             budgets = sf.Budgets(loss=budget, gradient=budget)
-            result = cascade(states, budgets, pair)
+            result = sf.cascade(states, budgets, pair)
             tightest = sf.certify(states, budgets, pair, "centered")
             assert np.array_equal(result.verdict, tightest.verdict)
             assert sum(result.settled.values()) == len(states)

@@ -31,7 +31,7 @@ class SoftmaxHead:
 
     @property
     def slack(self) -> Float[Tensor, " queries"]:
-        """A relative margin above all rounding in the evaluation of a bound (docs/theory.md, 7.6)."""
+        """A relative margin above all rounding in the evaluation of a bound (docs/theory.md, 6.6)."""
         log_pi = self.log_probabilities
         roundings = 8 * (log_pi.shape[1] + 100) * torch.finfo(log_pi.dtype).eps
         error = torch.zeros_like(self.gradient_scale) if self.log_error is None else self.log_error
@@ -47,7 +47,7 @@ class Allowances:
     """Score allowances d_j >= |e_j| and ratio allowances a_j (both unscaled), and bounds on differences of errors.
 
     `to_target` bounds |e_j - e_y| and `to_top` bounds |e_j - e_w|, w the most probable class. Where all errors come
-    from one pair they can be much smaller than d_j + d_y (docs/theory.md, 7.4); with other arrays they are None.
+    from one pair they can be much smaller than d_j + d_y (docs/theory.md, 6.4); with other arrays they are None.
     """
 
     d: Float[Tensor, "queries classes"]

@@ -1,4 +1,4 @@
-"""The centred contract (docs/theory.md, 7.4 and 7.5): matched gaps, and gradients measured from their mean."""
+"""The centred contract (docs/theory.md, 6.4 and 7.5): matched gaps, and gradients measured from their mean."""
 
 from __future__ import annotations
 

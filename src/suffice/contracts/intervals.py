@@ -23,7 +23,7 @@ class Intervals:
 
 
 def probability_intervals(log_pi: Float[Tensor, "queries classes"], d: Float[Tensor, "queries classes"]) -> Intervals:
-    """l_j = pi_j/(1 + S_j^+) and u_j = pi_j/(1 + S_j^-), as sigmoids of shifted log-odds (docs/theory.md, 7.2).
+    """l_j = pi_j/(1 + S_j^+) and u_j = pi_j/(1 + S_j^-), as sigmoids of shifted log-odds (docs/theory.md, 6.2).
 
     With E_j the sum of the other probabilities, the log-odds log(pi_j/E_j) fall by at most
     d_j + log(sum_{i != j} pi_i e^{d_i}/E_j) and rise by at most d_j - log(sum_{i != j} pi_i e^{-d_i}/E_j), and

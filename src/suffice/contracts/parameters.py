@@ -10,6 +10,7 @@ from torch import Tensor
 
 __all__ = [
     "budget_for_update",
+    "budget_relative_to_gradient",
     "jacobian",
     "jacobian_norm_bound",
     "jacobian_norm_estimate",
@@ -61,6 +62,14 @@ def jacobian_norm_estimate(
 def parameter_gradient_bound(feature_bound: Float[Tensor, ...], jacobian_norm: Tensor | float) -> Float[Tensor, ...]:
     """|d grad_theta L| <= |J| |d grad_f L|: the feature-gradient bound carried to the parameters."""
     return feature_bound * jacobian_norm
+
+
+def budget_relative_to_gradient(gradient: Float[Tensor, "queries dim"], share: float) -> Float[Tensor, " queries"]:
+    """A gradient budget for each state: a share of its current gradient norm."""
+    if not share > 0:
+        raise ValueError(f"Expected share > 0, but got {share}")
+    norms: Tensor = torch.linalg.vector_norm(gradient, dim=1)
+    return share * norms
 
 
 def budget_for_update(learning_rate: float, perturbation: float) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from suffice.objectives.softmax import at_class, without
+from suffice.objectives.softmax import at_class, log_exclusive, without
 from suffice.tolerances.heads import own_allowances, prepare
 
 if TYPE_CHECKING:
@@ -97,9 +97,10 @@ def explain_state(certificate: Certificate, index: int) -> Explanation:
     elif binding == "prediction":
         shares = own.d
     else:
-        shares = pi * own.d
+        # c_P and c_g, class by class (prop:sensitivity)
+        shares = pi * log_exclusive(head.log_probabilities).exp() * own.d
         if binding == "gradient":
-            shares = shares + without(pi * (own.a + at_class(own.a, head.target)[:, None]), head.target, 0.0)
+            shares = 2 * shares + without(pi * (own.a + at_class(own.a, head.target)[:, None]), head.target, 0.0)
     shares = (shares / shares.sum().clamp_min(torch.finfo(shares.dtype).tiny)).squeeze(0)
     top = shares.topk(min(_SHOWN_CLASSES, len(shares)))
     gaps = prepared.geometry.gaps

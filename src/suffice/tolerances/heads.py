@@ -53,7 +53,7 @@ def _log_error(states: States, geometry: Geometry, scores: Tensor) -> Float[Tens
 
 
 def _distances(states: States, geometry: Geometry, pair: Pair, log_pi: Tensor) -> Float[Tensor, "queries classes"]:
-    """rho_j = |hhat_j - c|, c = sum_j pi_j hhat_j, by two matrix products, rounded outward (docs/theory.md, 7.5).
+    """rho_j = |hhat_j - c|, c = sum_j pi_j hhat_j, by two matrix products, rounded outward (docs/theory.md, 6.5).
 
     |hhat_j - c|^2 = A_j^2 - 2 hhat_j.c + |c|^2 is off by at most gamma (A_j + |c|)^2, which is added before the root.
     Where one class dominates c is close to it, and this would be all error: for the top class the vector
