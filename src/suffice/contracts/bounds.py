@@ -37,9 +37,14 @@ class SoftmaxHead:
         error = torch.zeros_like(self.gradient_scale) if self.log_error is None else self.log_error
         return 8 * error + roundings
 
-    def outward(self, bound: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
-        """The bound raised by the slack: outward, so that it also holds in exact arithmetic."""
-        return bound * (1 + self.slack)
+    def outward(self, bound: Float[Tensor, " queries"], allowances: Allowances) -> Float[Tensor, " queries"]:
+        """The bound raised by the slack: outward, so that it also holds in exact arithmetic.
+
+        A bound that underflowed is raised to the smallest normal number, unless there are no errors at all.
+        """
+        moving = (allowances.d.amax(dim=1) > 0) | (allowances.a.amax(dim=1) > 0)
+        raised = bound * (1 + self.slack)
+        return torch.where(moving, raised.clamp_min(torch.finfo(bound.dtype).tiny), raised)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

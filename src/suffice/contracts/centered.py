@@ -37,14 +37,15 @@ def centered_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     vectors = (d,) if allowances.to_top is None else (d, to_top)
     for vector in vectors:
         intervals = probability_intervals(head.log_probabilities, vector)
-        probability = torch.minimum(probability, head.outward(total_variation(intervals, vector)))
+        probability = torch.minimum(probability, head.outward(total_variation(intervals, vector), allowances))
         moved = redistribution(head, vector)
         gradient = torch.minimum(
-            gradient, head.outward((moved + _ratio_term(head, allowances.a, intervals, away)) * head.gradient_scale)
+            gradient,
+            head.outward((moved + _ratio_term(head, allowances.a, intervals, away)) * head.gradient_scale, allowances),
         )
-    movement = without(head.outward(torch.ones_like(loss))[:, None] * to_top, top, 0.0)
+    movement = without(head.outward(torch.ones_like(loss), allowances)[:, None] * to_top, top, 0.0)
     return Bounds(
-        loss=torch.minimum(paper.loss, head.outward(loss)),
+        loss=torch.minimum(paper.loss, head.outward(loss, allowances)),
         probability=probability,
         gradient=gradient,
         margin_use=torch.minimum(paper.margin_use, margin_use(head.log_probabilities, movement, head.log_error)),

@@ -48,8 +48,10 @@ def conditioned_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     gradient = (2 * head.h_bound * tv + ratio_term(head, allowances.a)) * head.gradient_scale
     # the minima with the base bounds change nothing in exact arithmetic
     return Bounds(
-        loss=torch.minimum(base.loss, head.outward(loss_bound(head, d + at_class(d, head.target)[:, None]))),
-        probability=torch.minimum(base.probability, head.outward(tv)),
-        gradient=torch.minimum(base.gradient, head.outward(gradient)),
+        loss=torch.minimum(
+            base.loss, head.outward(loss_bound(head, d + at_class(d, head.target)[:, None]), allowances)
+        ),
+        probability=torch.minimum(base.probability, head.outward(tv, allowances)),
+        gradient=torch.minimum(base.gradient, head.outward(gradient, allowances)),
         margin_use=base.margin_use,
     )

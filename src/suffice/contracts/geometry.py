@@ -18,11 +18,11 @@ def geometry_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     d = allowances.d.amax(dim=1)
     tv = torch.tanh(d / 2)
     ratio = allowances.a.amax(dim=1) + at_class(allowances.a, head.target)
-    movement = head.outward(2 * d)[:, None].expand_as(allowances.d)
+    movement = head.outward(2 * d, allowances)[:, None].expand_as(allowances.d)
     return Bounds(
-        loss=head.outward(at_class(allowances.d, head.target) + d),
+        loss=head.outward(at_class(allowances.d, head.target) + d, allowances),
         # no two distributions are further apart than 1
-        probability=head.outward(tv).clamp_max(1),
-        gradient=head.outward((2 * head.h_bound * tv + ratio) * head.gradient_scale),
+        probability=head.outward(tv, allowances).clamp_max(1),
+        gradient=head.outward((2 * head.h_bound * tv + ratio) * head.gradient_scale, allowances),
         margin_use=margin_use(head.log_probabilities, movement, head.log_error),
     )
