@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.pairs import pair_ratios
+from benchmarks.tolerances import memory_growth, tolerance_ratios
 
 
 def main() -> None:
@@ -23,6 +24,10 @@ def main() -> None:
     console = Console()
     with console.status("timing the pair against its peers; a minute or two"):
         ratios = pair_ratios(root / ".venv-peers" / "bin" / "python", build)
+    with console.status("timing the audit; some minutes, most of them compiling"):
+        ratios |= tolerance_ratios()
+    with console.status("measuring memory at 100,000 and 1,000,000 states"):
+        growth, peaks = memory_growth(root)
     machine = {
         "cores": os.cpu_count(),
         "processor": platform.processor() or platform.machine(),
@@ -31,17 +36,20 @@ def main() -> None:
     }
     report = {
         **{key: None if ratio is None else ratio.value for key, ratio in ratios.items()},
+        "memory_growth_1m": growth,
+        "memory_peaks_bytes": peaks,
         "details": {key: None if ratio is None else asdict(ratio) for key, ratio in ratios.items()},
         "machine": machine,
     }
     (build / "bench.json").write_text(json.dumps(report, indent=2) + "\n")
-    table = Table("ratio", "value", "ours", "peer", title="peer's time over ours, median of interleaved repeats")
+    table = Table("ratio", "value", "first", "second", title="second time over first, median of interleaved repeats")
     for key, ratio in ratios.items():
         if ratio is None:
             table.add_row(key, "absent", "", "run `make bench-peers` first")
             continue
-        table.add_row(key, f"{ratio.value:.1f}", *(_words(side) for side in (ratio.ours, ratio.peer)))
+        table.add_row(key, f"{ratio.value:.2f}", *(_words(side) for side in (ratio.ours, ratio.peer)))
     console.print(table)
+    console.print(f"memory_growth_1m {growth:.2f}: peak above inputs and outputs, {peaks} bytes")
     console.print(f"written to {(build / 'bench.json').relative_to(root)}")
 
 

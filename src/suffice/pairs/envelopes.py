@@ -67,6 +67,21 @@ class ClosedForm:
         value = c * ends.s_gap * inverse_k * inverse_r * total / self.order
         return _outward(value, 4 * (self.order + 6), ends.apart)
 
+    def from_radii(self, nu: float, r: Tensor, s_k: Tensor, s_r: Tensor, s_gap: Tensor) -> tuple[Tensor, Tensor]:
+        """Score and pointwise allowance from radii that are at hand, for fused code: unchecked, rounded outward."""
+        inverse_k, inverse_r = 1 / s_k, 1 / s_r
+        power = torch.ones_like(inverse_k)
+        total: Tensor = power
+        point = r * inverse_r
+        for _ in range(self.order - 1):
+            power = power * inverse_k
+            total = total * inverse_r + power
+        for _ in range(self.order + 1):
+            point = point * inverse_r
+        # the factor covers all roundings and moves outward, as in `_outward`
+        c = closed_form_constant(self.order, nu) * (1 + (4 * (self.order + 6) + 2) * torch.finfo(r.dtype).eps)
+        return (c / self.order) * s_gap * inverse_k * inverse_r * total, c * point
+
 
 @dataclass(frozen=True, slots=True)
 class Uniform:

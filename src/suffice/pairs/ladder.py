@@ -27,6 +27,7 @@ from suffice.pairs.polynomials import Polynomial, shift_center
 __all__ = [
     "correction",
     "difference",
+    "difference_from_radii",
     "potential",
     "ratio",
     "ratio_complement",
@@ -203,7 +204,7 @@ def potential(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
     return with_derivative(_potential_value, _ratio_in_backward(), order, nu, x=x)
 
 
-def _difference_value(order: int, nu: float | Tensor, s_k: Tensor, s_r: Tensor, delta: Tensor) -> Tensor:
+def difference_from_radii(order: int, nu: float | Tensor, s_k: Tensor, s_r: Tensor, delta: Tensor) -> Tensor:
     """F_n(r) - F_n(k) from s(k), s(r) and delta = s(r) - s(k): eq:stable-f2-app for every order.
 
     The polynomial part is (t_r - t_k) times its divided difference, which Horner's scheme carries along;
@@ -259,14 +260,14 @@ def _between(order: int, nu: float | Tensor, r: Tensor, k: Tensor) -> Tensor:
     s_r, s_k = _radius(nu, r), _radius(nu, k)
     # halves, so that the sums do not overflow where their terms do not
     delta = (r / 2 + k / 2) / (s_r / 2 + s_k / 2)
-    return _difference_value(order, nu, s_k, s_r, delta.mul_(r - k))
+    return difference_from_radii(order, nu, s_k, s_r, delta.mul_(r - k))
 
 
 def _across(order: int, nu: float | Tensor, k: Tensor, squared_gap: Tensor, r_squared: Tensor) -> Tensor:
     s_k = _radius(nu, k)
     # a tensor nu may broadcast the result to a larger shape
     s_r = (r_squared + nu * nu if isinstance(nu, Tensor) else r_squared.add_(nu * nu)).sqrt_()
-    return _difference_value(order, nu, s_k, s_r, (s_r + s_k).reciprocal_().mul_(squared_gap))
+    return difference_from_radii(order, nu, s_k, s_r, (s_r + s_k).reciprocal_().mul_(squared_gap))
 
 
 def _to_shape(grad: Tensor, like: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 __all__ = ["RELATIVE_WIDTH", "Inverse", "invert"]
@@ -28,7 +28,13 @@ class Inverse:
     evaluations: int
 
 
-def invert(load: Load, start: Float[Tensor, " queries"], cap: Float[Tensor, " queries"]) -> Inverse:
+def invert(
+    load: Load,
+    start: Float[Tensor, " queries"],
+    cap: Float[Tensor, " queries"],
+    *,
+    width: float = RELATIVE_WIDTH,
+) -> Inverse:
     """Bracket and solve load(scale) = 1, batched over rows; never a scan, never a midpoint returned.
 
     `load` is nondecreasing in the scale, zero at zero, and returns (load, accepted). `start` > 0 is a first guess and
@@ -55,26 +61,23 @@ def invert(load: Load, start: Float[Tensor, " queries"], cap: Float[Tensor, " qu
         f_low[rows] = torch.where(accepted, logs, torch.where(previous < 0, f_low[rows] / 2, f_low[rows]))
         f_high[rows] = torch.where(accepted, torch.where(previous > 0, f_high[rows] / 2, f_high[rows]), logs)
         side[rows] = 2 * accepted.to(side.dtype) - 1
-        done = (high[rows] <= low[rows] * (1 + RELATIVE_WIDTH)) | (accepted & (x >= cap[rows])) | (x == 0)
+        done = (high[rows] <= low[rows] * (1 + width)) | (accepted & (x >= cap[rows])) | (x == 0)
         rows = rows[~done]
-        point[rows] = _next(low[rows], high[rows], f_low[rows], f_high[rows], x[~done], logs[~done], cap[rows])
+        point[rows] = _next(low[rows], high[rows], f_low[rows], f_high[rows], x[~done], logs[~done], cap[rows], width)
     return Inverse(accepted=low, rejected=high, evaluations=evaluations)
 
 
-def _next(low: Tensor, high: Tensor, f_low: Tensor, f_high: Tensor, x: Tensor, f: Tensor, cap: Tensor) -> Tensor:
+def _next(
+    low: Tensor, high: Tensor, f_low: Tensor, f_high: Tensor, x: Tensor, f: Tensor, cap: Tensor, width: float
+) -> Tensor:
     """The next point of each row: grow, shrink, or interpolate inside the bracket."""
     # no rejected end yet: aim past the root along a line through the origin, at least doubling
     grow = torch.minimum(torch.maximum(2 * x, x * torch.exp(-f.clamp_min(-600)) * 1.01), cap)
     # no accepted end yet: below the root by convexity through the origin, where the load is convex
     shrink = torch.minimum(x / 2, x * torch.exp(-f.clamp_max(600)) * (1 - 1e-10))
-    margin = RELATIVE_WIDTH / 3
+    margin = width / 3
     a, b = torch.log(low), torch.log(high)
     weight = f_high / (f_high - f_low)
     inner = torch.where(torch.isfinite(weight), b - weight * (b - a), (a + b) / 2)
     inner = torch.exp(torch.minimum(torch.maximum(inner, a + margin), b - margin))
     return torch.where(torch.isinf(high), grow, torch.where(low == 0, shrink, inner))
-
-
-def finite_rows(values: Tensor) -> Bool[Tensor, " queries"]:
-    """Rows whose value is a number, not inf or NaN."""
-    return torch.isfinite(values)

@@ -22,6 +22,7 @@ from suffice.states import States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.heads import prepare, uniform_allowances
 from suffice.tolerances.inversion import Inverse, invert
+from suffice.tolerances.moments import moments, settle
 
 __all__ = ["CONTRACTS", "Tolerance", "contract_named", "invert_contract", "sensitivity", "tolerance"]
 
@@ -123,7 +124,41 @@ def invert_contract(
     start: int,
     first: Float[Tensor, " queries"] | None = None,
 ) -> Inverse:
-    """Invert a contract along multiples of `unit`. `first`, if given, is tried first and so becomes a bracket point."""
+    """Invert a contract along multiples of `unit`. `first`, if given, is tried first and so becomes a bracket point.
+
+    The conditioned contract is inverted by its series where they settle it (docs/theory.md, 6.8), all else directly.
+    """
+    plain = first is None and head.h_bound == 1 and not budgets.prediction
+    if plain and bounds is conditioned_bounds:
+        return _by_series(head, unit, budgets, start)
+    return invert_directly(bounds, head, unit, budgets, start, first)
+
+
+def _by_series(head: SoftmaxHead, unit: Allowances, budgets: Budgets, start: int) -> Inverse:
+    like = head.gradient_scale
+    sums = moments(head.log_probabilities.exp(), unit.d, unit.a, head.target)
+    limits = {name: budgets.rows(name, start, like) for name in budgets.names}
+    inverse, settled = settle(sums, limits, like, head.slack)
+    rows = (~settled).nonzero().squeeze(1)
+    accepted, rejected = inverse.accepted, inverse.rejected
+    if len(rows):
+        each = {name: limit[rows] for name, limit in limits.items()}
+        own = Budgets(loss=each.get("loss"), probability=each.get("probability"), gradient=each.get("gradient"))
+        rest = invert_directly(conditioned_bounds, _rows(head, rows), _allowance_rows(unit, rows), own, 0)
+        accepted, rejected = accepted.clone(), rejected.clone()
+        accepted[rows], rejected[rows] = rest.accepted, rest.rejected
+    return Inverse(accepted=accepted, rejected=rejected, evaluations=inverse.evaluations)
+
+
+def invert_directly(
+    bounds: Contract,
+    head: SoftmaxHead,
+    unit: Allowances,
+    budgets: Budgets,
+    start: int,
+    first: Float[Tensor, " queries"] | None = None,
+) -> Inverse:
+    """The same by evaluating the contract itself at every trial factor."""
     like = head.gradient_scale
 
     def load(rows: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
