@@ -86,9 +86,9 @@ def test_fast_audit_agrees_with_its_parts(mode: str) -> None:
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_compiled_equals_eager_to_1e_12() -> None:
     generator = torch.Generator().manual_seed(0)
-    mu = torch.nn.functional.normalize(torch.randn(60, 33, generator=generator, dtype=torch.float64), dim=1)
+    mu = torch.nn.functional.normalize(torch.randn(60, 256, generator=generator, dtype=torch.float64), dim=1)
     bank = sf.ClassBank(mu, 5 + 300 * torch.rand(60, generator=generator))
-    f = torch.nn.functional.normalize(torch.randn(40, 33, generator=generator, dtype=torch.float64), dim=1)
+    f = torch.nn.functional.normalize(torch.randn(40, 256, generator=generator, dtype=torch.float64), dim=1)
     states = sf.States(bank, f, torch.randint(0, 60, (40,), generator=generator), 0.1)
     budgets = sf.Budgets(loss=1e-5, gradient=1e-5)
     fast, plain = (conditioned_audit(states, budgets, mode=mode) for mode in ("compiled", "eager"))
