@@ -163,20 +163,31 @@ def _bisection(states: sf.States, threads: int) -> Ratio:
 
 
 _MEMORY = """
-import sys, torch
+import sys, threading, time
 from benchmarks.tolerances import BUDGETS, make_states
 from suffice.tolerances.fast import conditioned_audit
 
-def memory(key):
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith(key)) * 1024
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * 4096
 
 states = make_states(int(sys.argv[1]), 100, 128, 0.1)
-conditioned_audit(states[:4096], BUDGETS)
-before = memory("VmRSS")
+conditioned_audit(states[:20000], BUDGETS)
+before, peak, done = resident(), 0, threading.Event()
+
+def watch():
+    global peak
+    while not done.is_set():
+        peak = max(peak, resident())
+        time.sleep(0.002)
+
+thread = threading.Thread(target=watch)
+thread.start()
 result = conditioned_audit(states, BUDGETS)
+done.set()
+thread.join()
 outputs = sum(getattr(result, n).nbytes for n in result.__dataclass_fields__ if n != "scope")
-print(max(memory("VmHWM"), memory("VmRSS")) - before - outputs)
+print(peak - before - outputs)
 """
 
 

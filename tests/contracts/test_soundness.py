@@ -121,7 +121,7 @@ def _arb_errors(state: sf.States, order: int) -> tuple[arb, arb, float, bool]:
     return loss, tv, gradient, winner == top
 
 
-def _judge(count: int, shapes: list[tuple[int, int]]) -> None:
+def _check_no_violation(count: int, shapes: list[tuple[int, int]]) -> None:
     for number, states in enumerate(many_states(count, queries=2, shapes=shapes)):
         order = 1 + number % 6
         pair = sf.DebyePair(order=order)
@@ -139,12 +139,12 @@ def _judge(count: int, shapes: list[tuple[int, int]]) -> None:
 
 
 def test_arb_finds_no_violation() -> None:
-    _judge(240, [(c, p) for c, p in SHAPES if c <= 50])
+    _check_no_violation(240, [(c, p) for c, p in SHAPES if c <= 50])
 
 
 @pytest.mark.slow
 def test_arb_finds_no_violation_at_many_states() -> None:
-    _judge(2400, [(c, p) for c, p in SHAPES if c <= 50])
+    _check_no_violation(2400, [(c, p) for c, p in SHAPES if c <= 50])
 
 
 def test_float64_gradient_agrees_with_the_rigorous_reference() -> None:

@@ -40,11 +40,12 @@ def log_exclusive(log_weights: Float[Tensor, "queries classes"]) -> Float[Tensor
     weights that underflow as numbers still count, and a weight of exactly zero is -inf.
     """
     peak, top = log_weights.max(dim=1, keepdim=True)
-    # a row of zeros only: every exclusive sum is 0
-    peak = torch.where(peak == -torch.inf, 0.0, peak)
+    empty = peak == -torch.inf
+    peak = torch.where(empty, 0.0, peak)
     others = log_weights.scatter(1, top, -torch.inf)
     others_sum = others.logsumexp(dim=1, keepdim=True)
     # in units of the largest weight, of which there is one left in every sum but its own
     rest = ((others_sum - peak).exp() - (others - peak).exp()).clamp_min_(0)
-    result = rest.log1p_().add_(peak)
+    # in a row of zeros only, every exclusive sum is 0
+    result = torch.where(empty, -torch.inf, rest.log1p_().add_(peak))
     return result.scatter(1, top, others_sum)

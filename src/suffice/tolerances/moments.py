@@ -169,5 +169,6 @@ def settle(
     safe = torch.where(usable, high, 0.0)
     for name, enclosure in zip(names, sums.enclosures(names, safe, scale), strict=True):
         rejected |= enclosure.lower * (1 - slack) > budgets[name]
-    settled = usable & rejected & (low > 0)
+    # the remainders are derived for eta = 2 b max g <= 1/2
+    settled = usable & rejected & (low > 0) & (safe * sums.largest <= 0.25)
     return Inverse(accepted=low, rejected=high, evaluations=part.evaluations), settled
