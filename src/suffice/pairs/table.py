@@ -15,8 +15,9 @@ from suffice.pairs.envelopes import ClosedForm, StateEnvelope, Uniform
 
 __all__ = ["LadderRow", "ladder_rows"]
 
-_TIMED_VALUES = 65_536
-_TIMED_REPEATS = 7
+# few enough to stay in cache and out of the allocator's way
+_TIMED_VALUES = 8_192
+_TIMED_REPEATS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
