@@ -181,9 +181,11 @@ def invert_directly(
     reach = (2000 - 4 * head.log_probabilities.amin(dim=1)) / positive
     # past this scale every exponential has run its course; only the ratio term still grows, and the guess knows it
     cap = torch.maximum(torch.where(positive < torch.inf, reach, 1.0), 4 * guess)
-    everywhere = torch.arange(len(like), device=like.device)
-    _, at_zero = load(everywhere, torch.zeros_like(like))
     inverse = invert(load, guess if first is None else first, cap)
+    # every closed budget accepts zero; only the strict margin test can reject it
+    if not budgets.prediction:
+        return inverse
+    _, at_zero = load(torch.arange(len(like), device=like.device), torch.zeros_like(like))
     # rows that are rejected at zero (a tie under prediction) have no accepted scale at all
     return Inverse(
         accepted=torch.where(at_zero, inverse.accepted, 0.0),
