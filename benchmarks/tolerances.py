@@ -15,7 +15,7 @@ import suffice as sf
 from benchmarks.timing import Contender, Ratio, seconds, versus
 from suffice.compensated import squared_radius
 from suffice.pairs import ladder
-from suffice.tolerances import fast
+from suffice.tolerances import fused
 from suffice.tolerances.heads import prepare, uniform_allowances
 from suffice.tolerances.tolerance import CONTRACTS, invert_contract
 
@@ -60,7 +60,7 @@ def tolerance_ratios() -> dict[str, Ratio | None]:
 
 def _product(states: sf.States, threads: int) -> Contender:
     """The bare geometry product in the same chunks as the audit."""
-    rows = max(1, fast._CHUNK_ENTRIES["compiled"] // states.bank.num_classes)
+    rows = max(1, fused._CHUNK_ENTRIES["compiled"] // states.bank.num_classes)
     u = states.features / states.temperature[:, None]
     transposed = states.bank.directions.T
     buffer = torch.empty(rows, states.bank.num_classes, dtype=torch.float64)
@@ -76,7 +76,7 @@ def _product(states: sf.States, threads: int) -> Contender:
 def _audit(states: sf.States, threads: int) -> Contender:
     return Contender(
         name="conditioned audit",
-        run=seconds(lambda: fast.conditioned_audit(states, BUDGETS, mode="compiled")),
+        run=seconds(lambda: fused.conditioned_audit(states, BUDGETS, mode="compiled")),
         threads=threads,
         mode="compiled",
     )
@@ -165,7 +165,7 @@ def _bisection(states: sf.States, threads: int) -> Ratio:
 _MEMORY = """
 import sys, threading, time
 from benchmarks.tolerances import BUDGETS, make_states
-from suffice.tolerances.fast import conditioned_audit
+from suffice.tolerances.fused import conditioned_audit
 
 def resident():
     with open("/proc/self/statm") as statm:

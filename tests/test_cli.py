@@ -44,7 +44,9 @@ def test_ladder_for_a_person() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["ladder", "--dim", "4"], "Expected dim >= 38/9"),
+        (["ladder", "--dim", "4"], "Expected a finite dim >= 38/9"),
+        (["ladder", "--dim", "nan"], "Expected a finite dim >= 38/9"),
+        (["ladder", "--dim", "1e400"], "Expected a finite dim >= 38/9"),
         (["ladder", "--kappa", "1,two"], "but got 'two'"),
         (["ladder", "--kappa", "-1"], "but got '-1'"),
         (["ladder", "--kappa", "nan"], "but got 'nan'"),

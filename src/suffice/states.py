@@ -154,6 +154,8 @@ class States:
 
     def chunks(self) -> Iterator[States]:
         """The states in runs of rows whose working tensors fit into cache, so that memory does not grow with N."""
+        if not len(self):
+            raise ValueError("Expected at least one state, but got none")
         for start in range(0, len(self), self.chunk):
             yield self[start : start + self.chunk]
 

@@ -11,7 +11,7 @@ import suffice as sf
 from suffice.contracts.conditioned import conditioned_bounds, loss_bound, total_variation
 from suffice.contracts.intervals import probability_intervals
 from suffice.objectives.softmax import at_class
-from suffice.tolerances.fast import conditioned_audit
+from suffice.tolerances.fused import conditioned_audit
 from suffice.tolerances.heads import prepare, uniform_allowances
 from suffice.tolerances.moments import MOST_MASS, moments
 from suffice.tolerances.tolerance import invert_directly
@@ -60,7 +60,7 @@ def test_inversion_by_series_is_the_direct_one(budgets: sf.Budgets) -> None:
         pytest.param("compiled", marks=pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")),
     ],
 )
-def test_fast_audit_agrees_with_its_parts(mode: str) -> None:
+def test_fused_audit_agrees_with_its_parts(mode: str) -> None:
     budgets = sf.Budgets(loss=1e-6, gradient=1e-6)
     pair = sf.DebyePair(order=2, envelope=sf.ClosedForm(2))
     direct = 0

@@ -231,6 +231,11 @@ def test_explanations_read() -> None:
         assert "classes that contribute most" in text
         assert "not rounding" in text
         assert sum(c.share for c in explanation.classes) + 1e-9 > 0.99 or len(explanation.classes) == 5
+    # a tie has no margin, and no headroom
+    twins = sf.ClassBank(torch.eye(5)[[0, 0]], [3.0, 3.0])
+    tied = sf.certify(sf.States(twins, torch.ones(1, 5), [0], 1.0), sf.Budgets(prediction=True), PAIR).explain(0)
+    assert (tied.verdict, tied.headroom, tied.bound) == ("inconclusive", 0.0, math.inf)
+    assert "tied" in str(tied)
     with pytest.raises(IndexError, match=r"Expected a state in \[0, 4\), but got 4"):
         certificate.explain(4)
 

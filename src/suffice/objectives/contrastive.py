@@ -49,8 +49,6 @@ def evaluate(states: States, pair: Pair) -> Evaluation:
     """
     parts = [_evaluate(part, pair) for part in states.chunks()]
     names = ("scores", "log_probabilities", "loss", "gradient", "margin", "prediction")
-    if not parts:
-        raise ValueError("Expected at least one state, but got none")
     return Evaluation(**{name: torch.cat([getattr(part, name) for part in parts]) for name in names})
 
 

@@ -56,31 +56,28 @@ class ClosedForm:
     def score_allowance(self, nu: Real, k: Real, r: Real, squared_gap: Real | None = None) -> Tensor:
         """(c_n/n)|s_k^-n - s_r^-n| as c_n |s_r - s_k| sum_i s_r^-(i+1) s_k^-(n-i)/n: nothing cancels."""
         ends = endpoints(self.order, nu, k, r, squared_gap)
-        inverse_k, inverse_r = 1 / ends.s_k, 1 / ends.s_r
-        # sum_{i<n} inverse_r^i inverse_k^(n-1-i), by Horner in inverse_r
-        power = torch.ones_like(inverse_k)
-        total = power
-        for _ in range(self.order - 1):
-            power = power * inverse_k
-            total = total * inverse_r + power
-        c = closed_form_constant(self.order, ends.nu)
-        value = c * ends.s_gap * inverse_k * inverse_r * total / self.order
+        value = closed_form_constant(self.order, ends.nu) * self._integral(ends.s_k, ends.s_r, ends.s_gap)
         return _outward(value, 4 * (self.order + 6), ends.apart)
 
     def from_radii(self, nu: float, r: Tensor, s_k: Tensor, s_r: Tensor, s_gap: Tensor) -> tuple[Tensor, Tensor]:
         """Score and pointwise allowance from radii that are at hand, for fused code: unchecked, rounded outward."""
-        inverse_k, inverse_r = 1 / s_k, 1 / s_r
-        power = torch.ones_like(inverse_k)
-        total: Tensor = power
+        inverse_r = 1 / s_r
         point = r * inverse_r
-        for _ in range(self.order - 1):
-            power = power * inverse_k
-            total = total * inverse_r + power
         for _ in range(self.order + 1):
             point = point * inverse_r
         # the factor covers all roundings and moves outward, as in `_outward`
         c = closed_form_constant(self.order, nu) * (1 + (4 * (self.order + 6) + 2) * torch.finfo(r.dtype).eps)
-        return (c / self.order) * s_gap * inverse_k * inverse_r * total, c * point
+        return c * self._integral(s_k, s_r, s_gap), c * point
+
+    def _integral(self, s_k: Tensor, s_r: Tensor, s_gap: Tensor) -> Tensor:
+        """|s_k^-n - s_r^-n|/n = |s_r - s_k| sum_{i<n} s_r^-(i+1) s_k^-(n-i)/n, the sum by Horner in 1/s_r."""
+        inverse_k, inverse_r = 1 / s_k, 1 / s_r
+        power = torch.ones_like(inverse_k)
+        total: Tensor = power
+        for _ in range(self.order - 1):
+            power = power * inverse_k
+            total = total * inverse_r + power
+        return s_gap * inverse_k * inverse_r * total / self.order
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,9 +44,9 @@ def ladder_rows(dim: float, kappas: Sequence[float]) -> Iterator[LadderRow]:
     float64 number, which has rounding besides; `nanoseconds` per value is measured on this machine.
     """
     nu = dim / 2 - 1
-    orders = valid_orders(nu)
+    orders = valid_orders(nu) if math.isfinite(nu) else ()
     if not orders:
-        raise ValueError(f"Expected dim >= 38/9 (nu = dim/2 - 1 >= 10/9, the ladder's domain), but got {dim}")
+        raise ValueError(f"Expected a finite dim >= 38/9 (nu = dim/2 - 1 >= 10/9, the ladder's domain), but got {dim}")
     cost = {order: _nanoseconds(order, nu) for order in orders}
     for kappa in kappas:
         truth = reference.ratio(nu, kappa)

@@ -17,7 +17,7 @@ from suffice.pairs.envelopes import Uniform
 from suffice.states import States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.heads import Prepared, own_allowances, prepare
-from suffice.tolerances.tolerance import loads
+from suffice.tolerances.tolerance import accepts, loads
 
 __all__ = ["TIERS", "Cascade", "cascade"]
 
@@ -85,9 +85,7 @@ def _cascade(
             minima[key][rows] = torch.minimum(minima[key][rows], getattr(bounds, key))
         current = Bounds(**{key: minima[key][rows] for key in _FIELDS})
         shares = loads(current, budgets, rows, start, states.temperature)
-        accepted = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
-        for budget, share in shares.items():
-            accepted &= share < 1 if budget == "prediction" else share <= 1
+        accepted = accepts(shares)
         tier[rows[accepted].numpy(force=True)] = name
         rows = rows[~accepted]
     return tier, minima

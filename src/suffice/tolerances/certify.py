@@ -16,7 +16,7 @@ from suffice.states import States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.explain import Explanation, explain_state
 from suffice.tolerances.heads import own_allowances, prepare
-from suffice.tolerances.tolerance import contract_named, invert_contract, loads
+from suffice.tolerances.tolerance import accepts, contract_named, invert_contract, loads
 
 __all__ = ["Certificate", "certify"]
 
@@ -71,14 +71,11 @@ def certify(states: States, budgets: Budgets, pair: Pair, contract: str = "cente
         inverse = invert_contract(bounds, prepared.head, own, budgets, start, first=one)
         everywhere = torch.arange(len(part), device=one.device)
         shares = loads(result, budgets, everywhere, start, one)
-        verdict = torch.ones_like(one, dtype=torch.bool)
-        for name, share in shares.items():
-            verdict &= share < 1 if name == "prediction" else share <= 1
         worst = torch.stack(list(shares.values())).argmax(dim=0).numpy(force=True)
         results.append(result)
         headrooms.append(torch.where(torch.isinf(inverse.rejected), torch.inf, inverse.accepted))
         bindings.append(np.asarray(list(shares))[worst])
-        accepted.append(verdict)
+        accepted.append(accepts(shares))
         start += len(part)
     certified = torch.cat(accepted)
     return Certificate(

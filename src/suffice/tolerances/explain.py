@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -104,18 +105,20 @@ def explain_state(certificate: Certificate, index: int) -> Explanation:
     shares = (shares / shares.sum().clamp_min(torch.finfo(shares.dtype).tiny)).squeeze(0)
     top = shares.topk(min(_SHOWN_CLASSES, len(shares)))
     gaps = prepared.geometry.gaps
-    bound = (
-        getattr(certificate, binding)[index].item()
-        if binding != "prediction"
-        else 1 / certificate.headroom[index].item()
-    )
+    headroom = certificate.headroom[index].item()
+    if binding == "prediction":
+        # the share of the margin that is used is linear in the allowances; a tie leaves no margin at all
+        bound, budget = 1 / headroom if headroom > 0 else math.inf, 1.0
+    else:
+        bound = getattr(certificate, binding)[index].item()
+        budget = certificate.budgets.rows(binding, index, head.gradient_scale).item()
     return Explanation(
         index=index,
         verdict=str(certificate.verdict[index]),
         binding=binding,
         bound=bound,
-        budget=1.0 if binding == "prediction" else certificate.budgets.rows(binding, index, head.gradient_scale).item(),
-        headroom=certificate.headroom[index].item(),
+        budget=budget,
+        headroom=headroom,
         target=int(head.target),
         target_log_probability=at_class(head.log_probabilities, head.target).item(),
         prediction=int(prepared.top),

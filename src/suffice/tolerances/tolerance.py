@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
@@ -105,6 +105,12 @@ def sensitivity(states: States, pair: Pair) -> Sensitivity:
     )
 
 
+def accepts(shares: dict[str, Tensor]) -> Bool[Tensor, " queries"]:
+    """Whether every budget is met: bound <= budget, and strictly less than the margin for prediction. NaN never is."""
+    met = [share < 1 if name == "prediction" else share <= 1 for name, share in shares.items()]
+    return torch.stack(met).all(dim=0)
+
+
 def loads(bounds: Bounds, budgets: Budgets, rows: Tensor, start: int, like: Tensor) -> dict[str, Tensor]:
     """bound/budget for each budget that is set (the share of the margin used, for prediction)."""
     out = {}
@@ -164,12 +170,7 @@ def invert_directly(
     def load(rows: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         result = bounds(_rows(head, rows), _allowance_rows(unit, rows).scaled(scale))
         shares = loads(result, budgets, rows, start, like)
-        total = torch.stack(list(shares.values())).amax(dim=0)
-        accepted = torch.ones_like(total, dtype=torch.bool)
-        for name, share in shares.items():
-            # NaN fails both comparisons, and the margin test is strict
-            accepted &= share < 1 if name == "prediction" else share <= 1
-        return total, accepted
+        return torch.stack(list(shares.values())).amax(dim=0), accepts(shares)
 
     guess = _linear(first_order(head, unit), budgets, start)
     if "loss" in budgets.names:

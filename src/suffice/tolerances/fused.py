@@ -23,7 +23,7 @@ from suffice.tolerances.heads import own_allowances, prepare
 from suffice.tolerances.moments import MOST_MASS, Moments, moments, settle
 from suffice.tolerances.tolerance import tolerance
 
-__all__ = ["FastAudit", "conditioned_audit"]
+__all__ = ["FusedAudit", "conditioned_audit"]
 
 # Entries of a working tensor for which fused code is fastest, measured (eager code likes less).
 _CHUNK_ENTRIES = {"eager": 65_536, "compiled": 196_608}
@@ -35,7 +35,7 @@ _FIELDS = tuple(Moments.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FastAudit:
+class FusedAudit:
     """What `conditioned_audit` found, state by state; `direct` marks rows that the series could not settle."""
 
     loss: Float[Tensor, " queries"]
@@ -49,7 +49,7 @@ class FastAudit:
     scope: str = "analytic"
 
 
-def conditioned_audit(states: States, budgets: Budgets, order: int = 2, *, mode: str = "eager") -> FastAudit:
+def conditioned_audit(states: States, budgets: Budgets, order: int = 2, *, mode: str = "eager") -> FusedAudit:
     """Loss, conditioned bounds at the closed-form allowance, b* to 1e-9 and verdict for `DebyePair(order)`.
 
     The same numbers as `evaluate`, `certify` and `tolerance` with the conditioned contract (bounds to the width of
@@ -75,7 +75,7 @@ def conditioned_audit(states: States, budgets: Budgets, order: int = 2, *, mode:
         for column, values in zip((*numbers, *flags), _block(part, limits, order, mode), strict=True):
             column[block] = values
     loss, loss_bound, probability_bound, gradient_bound, b, upper = numbers
-    return FastAudit(
+    return FusedAudit(
         loss=loss,
         loss_bound=loss_bound,
         probability_bound=probability_bound,
@@ -88,7 +88,7 @@ def conditioned_audit(states: States, budgets: Budgets, order: int = 2, *, mode:
 
 
 def _block(states: States, limits: dict[str, Tensor], order: int, mode: str) -> tuple[Tensor, ...]:
-    """The columns of `FastAudit` for one block of rows."""
+    """The columns of `FusedAudit` for one block of rows."""
     loss, slack, uniform, own = _sums(states, order, mode)
     scale = 1 / states.temperature
     inverse, settled = settle(uniform, limits, scale, slack)
