@@ -246,6 +246,8 @@ def test_budgets_are_checked() -> None:
     for bad in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="Expected a loss budget > 0 and finite"):
             sf.Budgets(loss=bad)
+    # judged in float64: neither of these is 0 or inf
+    assert sf.Budgets(loss=1e-300, gradient=1e100).names == ("loss", "gradient")
     with pytest.raises(ValueError, match="Expected a gradient budget > 0"):
         sf.Budgets(gradient=torch.tensor([1.0, 0.0]))
     with pytest.raises(

@@ -31,7 +31,11 @@ class Budgets:
             raise ValueError("Expected at least one budget, but got none; e.g. Budgets(loss=1e-5, gradient=1e-5)")
         for name in _CLOSED:
             value = getattr(self, name)
-            values = value if isinstance(value, Tensor) else torch.tensor(math.inf if value is None else float(value))
+            values = (
+                value
+                if isinstance(value, Tensor)
+                else torch.tensor(math.inf if value is None else float(value), dtype=torch.float64)
+            )
             bad = ~(values > 0) | (torch.isinf(values) & (value is not None))
             if bad.any():
                 raise ValueError(
