@@ -60,7 +60,7 @@ def tolerance_ratios() -> dict[str, Ratio | None]:
 
 def _product(states: sf.States, threads: int) -> Contender:
     """The bare geometry product in the same chunks as the audit."""
-    rows = max(1, fused._CHUNK_ENTRIES["compiled"] // states.bank.num_classes)
+    rows = fused.chunk_rows(states.bank.num_classes, "compiled")
     u = states.features / states.temperature[:, None]
     transposed = states.bank.directions.T
     buffer = torch.empty(rows, states.bank.num_classes, dtype=torch.float64)

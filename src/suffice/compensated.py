@@ -38,13 +38,13 @@ def two_product(a: Tensor, b: Tensor) -> Compensated:
     return high, ((a1 * b1 - high) + a1 * b0 + a0 * b1) + a0 * b0
 
 
-def squared_radius(k: Tensor, squared_gap: Tensor) -> Tensor:
+def squared_radius(k: Tensor, squared_gap: Tensor, square_of_k: Compensated | None = None) -> Tensor:
     """k^2 + squared_gap to two roundings, also where the two nearly cancel.
 
     Where the sum cancels, adding the rounded square is exact, and what the square had lost is restored. A squared
-    gap of -k^2 that was itself rounded below it counts as r = 0.
+    gap of -k^2 that was itself rounded below it counts as r = 0. `square_of_k` is two_product(k, k) if it is at hand.
     """
-    square, lost = two_product(k, k)
+    square, lost = two_product(k, k) if square_of_k is None else square_of_k
     total = square + squared_gap
     if total.requires_grad:
         return (total + lost).clamp_min(0)

@@ -10,10 +10,10 @@ import torch
 import suffice as sf
 from suffice.contracts.conditioned import conditioned_bounds, loss_bound, total_variation
 from suffice.contracts.intervals import probability_intervals
-from suffice.objectives.softmax import at_class
+from suffice.objectives.softmax import at_class, class_mask
 from suffice.tolerances.fused import conditioned_audit
 from suffice.tolerances.heads import prepare, uniform_allowances
-from suffice.tolerances.moments import MOST_MASS, moments
+from suffice.tolerances.moments import MOST_MASS, moments, sums_over_classes
 from suffice.tolerances.tolerance import invert_directly
 from tests.reference.states import many_states
 
@@ -25,7 +25,8 @@ def test_enclosures_contain_the_direct_bounds() -> None:
     for states in many_states(400, queries=10):
         prepared = prepare(states, PAIR, distances=False)
         unit, log_pi = uniform_allowances(prepared), prepared.head.log_probabilities
-        sums = moments(log_pi.exp(), unit.d, None, states.labels)
+        is_target = class_mask(states.labels, states.bank.num_classes)
+        sums = moments(sums_over_classes(log_pi.exp(), unit.d, None, is_target))
         usable = sums.peak <= MOST_MASS
         for exponent in (-9, -7, -5, -3, -1.3):
             b = 10.0**exponent / sums.largest.clamp_min(1e-6)

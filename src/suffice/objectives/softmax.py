@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-__all__ = ["at_class", "log_exclusive", "log_softmax", "without"]
+__all__ = ["at_class", "class_mask", "log_exclusive", "log_softmax", "without"]
 
 
 def at_class(values: Float[Tensor, "queries classes"], index: Int[Tensor, " queries"]) -> Float[Tensor, " queries"]:
     """values[n, index[n]]."""
     return values.gather(1, index[:, None]).squeeze(1)
+
+
+def class_mask(index: Int[Tensor, " queries"], num_classes: int) -> Bool[Tensor, "queries classes"]:
+    """True at [n, index[n]]."""
+    return torch.arange(num_classes, device=index.device) == index[:, None]
 
 
 def without(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,9 +25,11 @@ from suffice.pairs.constants import concrete
 from suffice.pairs.polynomials import Polynomial, shift_center
 
 __all__ = [
+    "Endpoint",
     "correction",
     "difference",
     "difference_from_radii",
+    "endpoint",
     "potential",
     "ratio",
     "ratio_complement",
@@ -204,27 +206,44 @@ def potential(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
     return with_derivative(_potential_value, _ratio_in_backward(), order, nu, x=x)
 
 
-def difference_from_radii(order: int, nu: float | Tensor, s_k: Tensor, s_r: Tensor, delta: Tensor) -> Tensor:
+class Endpoint(NamedTuple):
+    """What a difference needs of nu and its fixed end k alone: made once, used for every r."""
+
+    nu: float | Tensor
+    coefficients: tuple[Any, ...]
+    radius: Tensor
+    inverse: Tensor
+    inverse_sum: Tensor
+    theta: Tensor
+
+
+def endpoint(order: int, nu: float | Tensor, s_k: Tensor) -> Endpoint:
+    """The terms of s(k) in `difference_from_radii`."""
+    coefficients = () if order == 1 else tuple(_coefficients(_table("potential", order), nu))
+    inverse = 1 / s_k
+    return Endpoint(nu, coefficients, s_k, inverse, 1 / (s_k + nu), nu * inverse - float(_CENTER))
+
+
+def difference_from_radii(at: Endpoint, s_r: Tensor, delta: Tensor) -> Tensor:
     """F_n(r) - F_n(k) from s(k), s(r) and delta = s(r) - s(k): eq:stable-f2-app for every order.
 
     The polynomial part is (t_r - t_k) times its divided difference, which Horner's scheme carries along;
     t_r - t_k = -nu delta/(s_r s_k), so that nothing is subtracted.
     """
-    value = delta / (s_k + nu)
-    value = value.log1p_().mul_(-nu).add_(delta)
-    scratch = delta / s_k
+    value = delta * at.inverse_sum
+    value = value.log1p_().mul_(-at.nu).add_(delta)
+    scratch = delta * at.inverse
     value.sub_(scratch.log1p_(), alpha=0.5)
-    if order == 1:
+    if not at.coefficients:
         return value
-    coefficients = _coefficients(_table("potential", order), nu)
-    theta_k = nu / s_k - float(_CENTER)
-    theta_r = scratch.copy_(s_r).reciprocal_().mul_(nu).sub_(float(_CENTER))
-    at_k = theta_k * coefficients[-1] + coefficients[-2]
-    divided = (theta_r * coefficients[-1]).add_(at_k)
-    for a in reversed(coefficients[1:-2]):
-        at_k = at_k * theta_k + a
+    inverse_r = scratch.copy_(s_r).reciprocal_()
+    theta_r = (inverse_r * at.nu).sub_(float(_CENTER))
+    at_k = at.theta * at.coefficients[-1] + at.coefficients[-2]
+    divided = (theta_r * at.coefficients[-1]).add_(at_k)
+    for a in reversed(at.coefficients[1:-2]):
+        at_k = at_k * at.theta + a
         divided.mul_(theta_r).add_(at_k)
-    return value.sub_(divided.mul_(delta).div_(s_r).div_(s_k))
+    return value.sub_(divided.mul_(delta).mul_(inverse_r).mul_(at.inverse))
 
 
 def difference(
@@ -260,14 +279,14 @@ def _between(order: int, nu: float | Tensor, r: Tensor, k: Tensor) -> Tensor:
     s_r, s_k = _radius(nu, r), _radius(nu, k)
     # halves, so that the sums do not overflow where their terms do not
     delta = (r / 2 + k / 2) / (s_r / 2 + s_k / 2)
-    return difference_from_radii(order, nu, s_k, s_r, delta.mul_(r - k))
+    return difference_from_radii(endpoint(order, nu, s_k), s_r, delta.mul_(r - k))
 
 
 def _across(order: int, nu: float | Tensor, k: Tensor, squared_gap: Tensor, r_squared: Tensor) -> Tensor:
     s_k = _radius(nu, k)
     # a tensor nu may broadcast the result to a larger shape
     s_r = (r_squared + nu * nu if isinstance(nu, Tensor) else r_squared.add_(nu * nu)).sqrt_()
-    return difference_from_radii(order, nu, s_k, s_r, (s_r + s_k).reciprocal_().mul_(squared_gap))
+    return difference_from_radii(endpoint(order, nu, s_k), s_r, (s_r + s_k).reciprocal_().mul_(squared_gap))
 
 
 def _to_shape(grad: Tensor, like: Tensor) -> Tensor:

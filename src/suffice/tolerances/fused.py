@@ -7,31 +7,35 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, NamedTuple
 
 import torch
+import torch.utils._pytree as pytree
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from suffice.compensated import squared_radius
+from suffice.compensated import squared_radius, two_product
 from suffice.contracts.conditioned import conditioned_bounds
+from suffice.objectives.softmax import class_mask
 from suffice.pairs import ladder
 from suffice.pairs.debye import DebyePair
 from suffice.pairs.envelopes import ClosedForm
 from suffice.states import States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.heads import own_allowances, prepare
-from suffice.tolerances.moments import MOST_MASS, Moments, moments, settle
+from suffice.tolerances.moments import MOST_MASS, Sums, moments, settle, sums_over_classes
 from suffice.tolerances.tolerance import tolerance
 
-__all__ = ["FusedAudit", "conditioned_audit"]
+__all__ = ["FusedAudit", "chunk_rows", "conditioned_audit"]
 
 # Entries of a working tensor for which fused code is fastest, measured (eager code likes less).
-_CHUNK_ENTRIES = {"eager": 65_536, "compiled": 196_608}
+_CHUNK_ENTRIES = {"eager": 65_536, "compiled": 131_072}
+# With fewer rows the product becomes a pass over the directions' memory.
+_LEAST_ROWS = 64
 # Up to this score allowance the enclosures of the bounds are relatively narrower than 1e-9: 16 * (5e-6)^2 = 4e-10.
 _LARGEST_ALLOWANCE = 5e-6
 # Rows whose sums over classes are kept at one time.
 _BLOCK_ROWS = 16_384
-_FIELDS = tuple(Moments.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +58,7 @@ def conditioned_audit(states: States, budgets: Budgets, order: int = 2, *, mode:
 
     The same numbers as `evaluate`, `certify` and `tolerance` with the conditioned contract (bounds to the width of
     their enclosures, about 1e-10), in two passes over classes. mode "compiled" fuses them with torch.compile, which
-    takes about 20 s once for each dimension, and falls back to "eager" with a warning where there is no compiler.
+    takes about 20 s once for each order, and falls back to "eager" with a warning where there is no compiler.
     """
     if budgets.prediction:
         raise ValueError("Expected budgets on loss, probability or gradient only; for prediction use sf.certify")
@@ -87,98 +91,138 @@ def conditioned_audit(states: States, budgets: Budgets, order: int = 2, *, mode:
     )
 
 
-def _block(states: States, limits: dict[str, Tensor], order: int, mode: str) -> tuple[Tensor, ...]:
-    """The columns of `FusedAudit` for one block of rows."""
-    loss, slack, uniform, own = _sums(states, order, mode)
-    scale = 1 / states.temperature
-    inverse, settled = settle(uniform, limits, scale, slack)
-    raised = 1 + 3 * slack
-    enclosures = own.enclosures(_BOUNDS, torch.ones_like(scale), scale)
-    bounds = {name: enclosure.upper * raised for name, enclosure in zip(_BOUNDS, enclosures, strict=True)}
-    direct = ~settled | (own.peak > MOST_MASS) | (own.largest > _LARGEST_ALLOWANCE)
-    b, upper = inverse.accepted, inverse.rejected
-    rows = direct.nonzero().squeeze(1)
-    if len(rows):
-        b, upper, loss = b.clone(), upper.clone(), loss.clone()
-        _directly(states, limits, order, rows, loss, bounds, b, upper)
-    certified = torch.ones_like(direct)
-    for name, limit in limits.items():
-        certified &= bounds[name] <= limit
-    return (loss, bounds["loss"], bounds["probability"], bounds["gradient"], b, upper, certified, direct)
-
-
 _BOUNDS = ("loss", "probability", "gradient")
 
 
-def _sums(states: States, order: int, mode: str) -> tuple[Tensor, Tensor, Moments, Moments]:
-    """Loss, slack and the two sets of moments of every state, chunk by chunk."""
-    bank = states.bank
-    kernel = _compiled(order, bank.nu) if mode == "compiled" else _kernel(order, bank.nu)
+class Softmax(NamedTuple):
+    """A row's largest score, sum of exp(score - largest), target score, and the worst rounding of a score over u."""
+
+    peak: Float[Tensor, "queries 1"]
+    total: Float[Tensor, "queries 1"]
+    target: Float[Tensor, " queries"]
+    rounding: Float[Tensor, " queries"]
+
+
+Columns = tuple[Softmax, Sums, Sums]
+
+
+def _block(states: States, limits: dict[str, Tensor], order: int, mode: str) -> tuple[Tensor, ...]:
+    """The columns of `FusedAudit` for one block of rows."""
+    decide = _compiled_decide() if mode == "compiled" else _decide
+    columns = _sums(states, order, mode)
+    loss, *bounds, b, upper, certified, direct = decide(
+        *columns, 1 / states.temperature, limits, states.bank.num_classes
+    )
+    rows = direct.nonzero().squeeze(1)
+    if len(rows):
+        _directly(states, limits, order, rows, loss, dict(zip(_BOUNDS, bounds, strict=True)), b, upper, certified)
+    return (loss, *bounds, b, upper, certified, direct)
+
+
+def _decide(
+    softmax: Softmax,
+    uniform_sums: Sums,
+    own_sums: Sums,
+    scale: Tensor,
+    limits: dict[str, Tensor],
+    num_classes: int,
+) -> tuple[Tensor, ...]:
+    """Loss, bounds, b*, verdict and the rows that must be evaluated directly, from the sums over classes."""
+    loss = (softmax.peak + torch.log(softmax.total)).squeeze(1) - softmax.target
+    u = torch.finfo(loss.dtype).eps / 2
+    # as SoftmaxHead.slack with the log_error of `prepare`
+    slack = 8 * u * (2 * softmax.rounding + 2 * num_classes + 16) + 16 * (num_classes + 100) * u
+    uniform, own = moments(uniform_sums), moments(own_sums)
+    inverse, settled = settle(uniform, limits, scale, slack)
+    enclosures = own.enclosures(_BOUNDS, torch.ones_like(scale), scale)
+    bounds = {name: each.upper * (1 + 3 * slack) for name, each in zip(_BOUNDS, enclosures, strict=True)}
+    certified = torch.stack([bounds[name] <= limit for name, limit in limits.items()]).all(dim=0)
+    direct = ~settled | (own.peak > MOST_MASS) | (own.largest > _LARGEST_ALLOWANCE)
+    return (loss, *bounds.values(), inverse.accepted, inverse.rejected, certified, direct)
+
+
+def _sums(states: States, order: int, mode: str) -> Columns:
+    """The softmax and the sums of both families of allowances, chunk by chunk."""
+    bank, features, dtype = states.bank, states.features, states.features.dtype
+    envelope = ClosedForm(order)
+    kernel = _compiled_kernel(order) if mode == "compiled" else _kernel(order)
+    k, nu = bank.concentrations, bank.nu
+    # everything that depends on the class alone, once
+    at = ladder.endpoint(order, nu, torch.sqrt(k * k + nu * nu))
+    classes = (bank.biases, k, two_product(k, k), at, envelope.outward_constant(nu, dtype))
     transposed = bank.directions.T
-    rows = max(1, _CHUNK_ENTRIES[mode] // bank.num_classes)
-    # buffers that every chunk reuses: fresh memory costs as much as the arithmetic
-    points, products = states.features.new_empty(rows, bank.dim), states.features.new_empty(rows, bank.num_classes)
+    rows = chunk_rows(bank.num_classes, mode)
+    # a buffer that every chunk reuses: fresh memory costs as much as the arithmetic
+    products = features.new_empty(min(rows, len(states)), bank.num_classes)
+    inverse_tau = (1 / states.temperature)[:, None]
+    squares = torch.linalg.vecdot(features, features)[:, None] * inverse_tau * inverse_tau
     parts = []
     for start in range(0, len(states), rows):
-        labels = states.labels[start : start + rows]
-        count = len(labels)
-        u, product = points[:count], products[:count]
-        torch.div(states.features[start : start + rows], states.temperature[start : start + rows, None], out=u)
-        torch.mm(u, transposed, out=product)
-        squares = torch.linalg.vecdot(u, u)[:, None]
-        parts.append(kernel(product, squares, bank.concentrations, bank.biases, labels))
-    columns = [torch.cat(column) for column in zip(*parts, strict=True)]
-    loss, slack = columns[:2]
-    count = len(_FIELDS)
-    return (
-        loss,
-        slack,
-        Moments(**dict(zip(_FIELDS, columns[2 : 2 + count], strict=True))),
-        Moments(**dict(zip(_FIELDS, columns[2 + count :], strict=True))),
-    )
+        part = slice(start, start + rows)
+        labels = states.labels[part]
+        product = torch.mm(features[part], transposed, out=products[: len(labels)])
+        parts.append(kernel(product, squares[part], inverse_tau[part], labels, *classes))
+    joined: Columns = pytree.tree_map(lambda *columns: torch.cat(columns), *parts)
+    return joined
 
 
-Kernel = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, ...]]
+def chunk_rows(num_classes: int, mode: str) -> int:
+    """How many states are worked on together."""
+    return max(_LEAST_ROWS, _CHUNK_ENTRIES[mode] // num_classes)
+
+
+Kernel = Callable[..., tuple[Any, ...]]
 
 
 @cache
-def _compiled(order: int, nu: float) -> Kernel:
-    compiled: Kernel = torch.compile(_kernel(order, nu), dynamic=True)
+def _compiled_kernel(order: int) -> Kernel:
+    compiled: Kernel = torch.compile(_kernel(order), dynamic=True, fullgraph=True)
     return compiled
 
 
-def _kernel(order: int, nu: float) -> Kernel:
-    """From the bare product u.mu to all sums over classes; pure tensor code."""
+@cache
+def _compiled_decide() -> Kernel:
+    compiled: Kernel = torch.compile(_decide, dynamic=True, fullgraph=True)
+    return compiled
+
+
+def _kernel(order: int) -> Kernel:
+    """From the bare product f.mu to all sums over classes; pure tensor code, which fuses into one loop over rows."""
     envelope = ClosedForm(order)
 
     def kernel(
         product: Float[Tensor, "queries classes"],
         u_squared: Float[Tensor, "queries 1"],
-        k: Float[Tensor, " classes"],
-        biases: Float[Tensor, " classes"],
+        inverse_tau: Float[Tensor, "queries 1"],
         labels: Int[Tensor, " queries"],
-    ) -> tuple[Tensor, ...]:
-        gaps = torch.maximum(product * (2 * k) + u_squared, -(k * k))
-        r_squared = squared_radius(k, gaps)
-        r = torch.sqrt(r_squared)
-        s_k, s_r = torch.sqrt(k * k + nu * nu), torch.sqrt(r_squared + nu * nu)
-        delta = gaps / (s_r + s_k)
-        q = ladder.difference_from_radii(order, nu, s_k, s_r, delta) + biases
+        biases: Float[Tensor, " classes"],
+        k: Float[Tensor, " classes"],
+        square_of_k: tuple[Tensor, Tensor],
+        at: ladder.Endpoint,
+        constant: float,
+    ) -> Columns:
+        gaps = torch.maximum(product * inverse_tau * (2 * k) + u_squared, -square_of_k[0])
+        r_squared = squared_radius(k, gaps, square_of_k)
+        r, s_r = torch.sqrt(r_squared), torch.sqrt(r_squared + at.nu * at.nu)
+        delta = gaps / (s_r + at.radius)
+        q = ladder.difference_from_radii(at, s_r, delta) + biases
         # r + k = 0 only where the gap is 0 as well
         g = gaps.abs() / (r + k).clamp_min(torch.finfo(r.dtype).tiny)
         peak = q.amax(dim=1, keepdim=True)
         weights = torch.exp(q - peak)
         total = weights.sum(dim=1, keepdim=True)
-        pi = weights / total
-        loss = (peak + torch.log(total) - q.gather(1, labels[:, None])).squeeze(1)
-        u = torch.finfo(q.dtype).eps / 2
-        worst = (32 * g + 4 * q.abs() + 4 * biases.abs()).amax(dim=1)
-        # as SoftmaxHead.slack with the log_error of `prepare`
-        slack = 8 * u * (2 * worst + 2 * q.shape[1] + 16) + 16 * (q.shape[1] + 100) * u
-        d, a = envelope.from_radii(nu, r, s_k, s_r, delta.abs())
-        uniform, own = moments(pi, g, None, labels), moments(pi, d, a, labels)
-        sums = [getattr(each, name) for each in (uniform, own) for name in _FIELDS]
-        return (loss, slack, *sums)
+        pi = weights * (1 / total)
+        is_target = class_mask(labels, q.shape[1])
+        # nothing but sums and maxima leave this loop: work on single rows would keep inductor from fusing it
+        softmax = Softmax(
+            peak=peak,
+            total=total,
+            target=torch.where(is_target, q, 0.0).sum(dim=1),
+            # as in `prepare`
+            rounding=(32 * g + 4 * q.abs() + 4 * biases.abs()).amax(dim=1),
+        )
+        d, a = envelope.from_radii(constant, r, at.inverse, 1 / s_r, delta.abs())
+        return softmax, sums_over_classes(pi, g, None, is_target), sums_over_classes(pi, d, a, is_target)
 
     return kernel
 
@@ -192,6 +236,7 @@ def _directly(
     bounds: dict[str, Tensor],
     b: Tensor,
     upper: Tensor,
+    certified: Tensor,
 ) -> None:
     """Evaluate the rows that the series left open, and write their numbers in."""
     pair = DebyePair(order=order, envelope=ClosedForm(order))
@@ -209,3 +254,4 @@ def _directly(
         for name in _BOUNDS:
             bounds[name][where] = getattr(exact, name)
         done += len(chunk)
+    certified[rows] = torch.stack([bounds[name][rows] <= limit for name, limit in each.items()]).all(dim=0)

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from suffice.tolerances.inversion import RELATIVE_WIDTH, Inverse, invert
+from suffice.tolerances.inversion import RELATIVE_WIDTH, Inverse
 
-__all__ = ["Enclosure", "Moments", "moments", "settle"]
+__all__ = ["Enclosure", "Moments", "Sums", "moments", "settle", "sums_over_classes"]
 
 # Past this share of the mass on one class, plain subtractions lose digits: such rows go to direct evaluation.
 MOST_MASS = 1 - 1e-3
-# Evaluations on scalars are cheap: solved to here, eager and compiled sums give the same b* to 1e-12.
-_SCALAR_WIDTH = 1e-12
+# Enough for full accuracy from any start that is admitted; evaluations on scalars cost little.
+_SECANT_STEPS = 4
+# The accepted end is this far below the root, relatively: past the rounding of the bounds, so that it is accepted.
+_BELOW = 2e-13
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,40 +89,67 @@ def _expm1_above(x: Tensor) -> Tensor:
     return x * torch.exp(x)
 
 
-def moments(
+class Sums(NamedTuple):
+    """Sums and maxima over classes, from which `Moments` are made.
+
+    `others` are sum_{i != y} pi_i g_i^k for k = 0..3, `ratio` is sum_{i != y} pi_i a_i and a_y, or empty for a_j = 1.
+    """
+
+    peak: Tensor
+    others: tuple[Tensor, Tensor, Tensor, Tensor]
+    at_target: Tensor
+    largest: Tensor
+    spread: Tensor
+    curvature: Tensor
+    ratio: tuple[Tensor, ...]
+
+
+def sums_over_classes(
     pi: Float[Tensor, "queries classes"],
     unit: Float[Tensor, "queries classes"],
     ratio: Float[Tensor, "queries classes"] | None,
-    target: Int[Tensor, " queries"],
-) -> Moments:
+    is_target: Bool[Tensor, "queries classes"],
+) -> Sums:
     """Two passes over classes. `ratio` None stands for a_j = 1.
 
     Here 1 - pi_j and total minus self are plain subtractions: with every pi_j <= 1 - 1e-3 they lose three digits of
-    sixteen. Other rows do not belong here.
+    sixteen. Other rows do not belong here. Masks instead of scatter and gather, and nothing but sums: this fuses.
     """
-    index = target[:, None]
-    others = pi.scatter(1, index, 0.0)
-    w = unit + unit.gather(1, index)
-    first_terms = others * w
-    second_terms = first_terms * w
-    rest = others.sum(dim=1)
+    others = torch.where(is_target, 0.0, pi)
     own = pi * unit
+    squares = own * unit
     away = 1 - pi
     mean = own.sum(dim=1, keepdim=True) - own
-    square = (own * unit).sum(dim=1, keepdim=True) - own * unit
+    square = squares.sum(dim=1, keepdim=True) - squares
     t = mean + unit * away
     m = square + unit * (2 * mean + unit * away)
-    ratio_term = 2 * rest if ratio is None else (others * (ratio + ratio.gather(1, index))).sum(dim=1)
-    return Moments(
+    first, second = others * unit, others * unit * unit
+    rest = others.sum(dim=1)
+    return Sums(
         peak=pi.amax(dim=1),
-        rest=rest,
-        first=first_terms.sum(dim=1),
-        second=second_terms.sum(dim=1),
-        third=(second_terms * w).sum(dim=1),
+        others=(rest, first.sum(dim=1), second.sum(dim=1), (second * unit).sum(dim=1)),
+        at_target=torch.where(is_target, unit, 0.0).sum(dim=1),
         largest=unit.amax(dim=1),
         spread=(own * away).sum(dim=1),
         curvature=(pi * (0.5 * m - t * t).abs()).sum(dim=1),
-        ratio=ratio_term,
+        ratio=() if ratio is None else ((others * ratio).sum(dim=1), torch.where(is_target, ratio, 0.0).sum(dim=1)),
+    )
+
+
+def moments(sums: Sums) -> Moments:
+    """The binomials of (g_i + g_y)^k; all terms are nonnegative."""
+    rest, s1, s2, s3 = sums.others
+    g = sums.at_target
+    return Moments(
+        peak=sums.peak,
+        rest=rest,
+        first=s1 + g * rest,
+        second=s2 + g * (2 * s1 + g * rest),
+        third=s3 + g * (3 * s2 + g * (3 * s1 + g * rest)),
+        largest=sums.largest,
+        spread=sums.spread,
+        curvature=sums.curvature,
+        ratio=2 * rest if not sums.ratio else sums.ratio[0] + rest * sums.ratio[1],
     )
 
 
@@ -132,23 +162,16 @@ def settle(
     """Invert the conditioned bounds on scalars, and say which rows are settled.
 
     A row is settled if its lower end is accepted by the upper enclosures (raised by the slack) and an upper end within
-    1e-9 of it is rejected by a lower enclosure (lowered by the slack): both then hold in exact arithmetic.
+    1e-9 of it is rejected by a lower enclosure (lowered by the slack): both then hold in exact arithmetic. The secant
+    method in (log b, log load) that finds the ends proves nothing, and a row where it fails is just not settled.
     """
     names = list(budgets)
-    usable = (sums.peak <= MOST_MASS) & (sums.largest > 0)
 
-    def take(rows: Tensor) -> Moments:
-        return Moments(**{name: getattr(sums, name)[rows] for name in Moments.__dataclass_fields__})
-
-    def load(rows: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-        part = take(rows)
-        ratios = [
-            # the slack of the series, of a direct evaluation, and the one that such an evaluation adds
-            enclosure.upper * (1 + 3 * slack[rows]) / budgets[name][rows]
-            for name, enclosure in zip(names, part.enclosures(names, b, scale[rows]), strict=True)
-        ]
-        total = torch.stack(ratios).amax(dim=0)
-        return total, total <= 1
+    def load(b: Tensor) -> Tensor:
+        # the slack of the series, of a direct evaluation, and the one that such an evaluation adds
+        enclosures = zip(names, sums.enclosures(names, b, scale), strict=True)
+        shares = [enclosure.upper * (1 + 3 * slack) / budgets[name] for name, enclosure in enclosures]
+        return torch.stack(shares).amax(dim=0)
 
     slopes = {
         "loss": sums.first,
@@ -156,19 +179,22 @@ def settle(
         "gradient": (2 * torch.minimum(sums.largest / 2, sums.spread) + sums.ratio) * scale,
     }
     start = torch.stack([budgets[name] / slopes[name] for name in names]).amin(dim=0)
+    usable = (sums.peak <= MOST_MASS) & (sums.largest > 0)
     usable &= torch.isfinite(start) & (start > 0) & (start * sums.largest < 0.1)
-    start = torch.where(usable, start, 1.0)
-    rows = usable.nonzero().squeeze(1)
-    low, high = torch.zeros_like(start), torch.full_like(start, torch.inf)
-    part = Inverse(accepted=start[:0], rejected=start[:0], evaluations=0)
-    if len(rows):
-        part = invert(lambda r, b: load(rows[r], b), start[rows], 4 * start[rows], width=_SCALAR_WIDTH)
-        low[rows] = part.accepted
-        high[rows] = part.accepted * (1 + 0.99 * RELATIVE_WIDTH)
+    b = torch.where(usable, start, 1.0)
+    error = torch.log(load(b))
+    power = torch.ones_like(error)
+    for _ in range(_SECANT_STEPS):
+        step = -error / power
+        b = b * torch.exp(step)
+        following = torch.log(load(b))
+        power = torch.where(step.abs() > 1e-7, (following - error) / step, power).clamp(0.5, 2)
+        error = following
+    low = b * (1 - _BELOW)
+    high = low * (1 + 0.99 * RELATIVE_WIDTH)
     rejected = torch.zeros_like(usable)
-    safe = torch.where(usable, high, 0.0)
-    for name, enclosure in zip(names, sums.enclosures(names, safe, scale), strict=True):
+    for name, enclosure in zip(names, sums.enclosures(names, high, scale), strict=True):
         rejected |= enclosure.lower * (1 - slack) > budgets[name]
     # the remainders are derived for eta = 2 b max g <= 1/2
-    settled = usable & rejected & (low > 0) & (safe * sums.largest <= 0.25)
-    return Inverse(accepted=low, rejected=high, evaluations=part.evaluations), settled
+    settled = usable & (load(low) <= 1) & rejected & (low > 0) & (high * sums.largest <= 0.25)
+    return Inverse(accepted=low, rejected=high, evaluations=_SECANT_STEPS + 3), settled

@@ -16,13 +16,13 @@ from suffice.contracts.centered import centered_bounds
 from suffice.contracts.conditioned import conditioned_bounds
 from suffice.contracts.geometry import geometry_bounds
 from suffice.contracts.sensitivity import Sensitivity, first_order
-from suffice.objectives.softmax import at_class, without
+from suffice.objectives.softmax import at_class, class_mask, without
 from suffice.pairs.base import Pair
 from suffice.states import States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.heads import prepare, uniform_allowances
 from suffice.tolerances.inversion import Inverse, invert
-from suffice.tolerances.moments import moments, settle
+from suffice.tolerances.moments import moments, settle, sums_over_classes
 
 __all__ = ["CONTRACTS", "Tolerance", "contract_named", "invert_contract", "sensitivity", "tolerance"]
 
@@ -142,7 +142,8 @@ def invert_contract(
 
 def _by_series(head: SoftmaxHead, unit: Allowances, budgets: Budgets, start: int) -> Inverse:
     like = head.gradient_scale
-    sums = moments(head.log_probabilities.exp(), unit.d, unit.a, head.target)
+    is_target = class_mask(head.target, head.log_probabilities.shape[1])
+    sums = moments(sums_over_classes(head.log_probabilities.exp(), unit.d, unit.a, is_target))
     limits = {name: budgets.rows(name, start, like) for name in budgets.names}
     inverse, settled = settle(sums, limits, like, head.slack)
     rows = (~settled).nonzero().squeeze(1)
