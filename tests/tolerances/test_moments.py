@@ -26,7 +26,8 @@ def test_enclosures_contain_the_direct_bounds() -> None:
         prepared = prepare(states, PAIR, distances=False)
         unit, log_pi = uniform_allowances(prepared), prepared.head.log_probabilities
         is_target = class_mask(states.labels, states.bank.num_classes)
-        sums = moments(sums_over_classes(log_pi.exp(), unit.d, None, is_target))
+        pi = log_pi.exp()
+        sums = moments(sums_over_classes(pi, pi.sum(dim=1, keepdim=True), unit.d, None, is_target))
         usable = sums.peak <= MOST_MASS
         for exponent in (-9, -7, -5, -3, -1.3):
             b = 10.0**exponent / sums.largest.clamp_min(1e-6)

@@ -29,6 +29,17 @@ class SoftmaxHead:
     distances: Float[Tensor, "queries classes"] | None = None
     log_error: Float[Tensor, " queries"] | None = None
 
+    def __getitem__(self, rows: Int[Tensor, " rows"]) -> SoftmaxHead:
+        """The head of some rows."""
+        return replace(
+            self,
+            log_probabilities=self.log_probabilities[rows],
+            target=self.target[rows],
+            gradient_scale=self.gradient_scale[rows],
+            distances=None if self.distances is None else self.distances[rows],
+            log_error=None if self.log_error is None else self.log_error[rows],
+        )
+
     @property
     def slack(self) -> Float[Tensor, " queries"]:
         """A relative margin above all rounding in the evaluation of a bound (docs/theory.md, 6.6)."""
@@ -59,6 +70,15 @@ class Allowances:
     a: Float[Tensor, "queries classes"]
     to_target: Float[Tensor, "queries classes"] | None = None
     to_top: Float[Tensor, "queries classes"] | None = None
+
+    def __getitem__(self, rows: Int[Tensor, " rows"]) -> Allowances:
+        """The allowances of some rows."""
+        return Allowances(
+            d=self.d[rows],
+            a=self.a[rows],
+            to_target=None if self.to_target is None else self.to_target[rows],
+            to_top=None if self.to_top is None else self.to_top[rows],
+        )
 
     def scaled(self, factor: Float[Tensor, " queries"]) -> Allowances:
         """All allowances times a factor a row: the families of eq:uniform-allowance-family are such multiples."""

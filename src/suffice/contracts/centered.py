@@ -22,7 +22,8 @@ def centered_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     """
     if head.distances is None:
         raise ValueError("Expected head.distances for the centred contract, but got None")
-    paper = conditioned_bounds(head, allowances)
+    own = probability_intervals(head.log_probabilities, allowances.d)
+    paper = conditioned_bounds(head, allowances, own)
     d, d_y = allowances.d, at_class(allowances.d, head.target)[:, None]
     top = head.log_probabilities.argmax(dim=1)
     to_target = d + d_y if allowances.to_target is None else torch.minimum(allowances.to_target, d + d_y)
@@ -34,9 +35,10 @@ def centered_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     # 1 - l_y from the same sum: P_y >= pi_y/(1 + S) and 1 + S = e^loss
     away = torch.exp(-loss) * without(head.log_probabilities.exp(), head.target, 0.0).sum(dim=1) - torch.expm1(-loss)
     probability, gradient = paper.probability, paper.gradient
-    vectors = (d,) if allowances.to_top is None else (d, to_top)
-    for vector in vectors:
-        intervals = probability_intervals(head.log_probabilities, vector)
+    vectors = [(d, own)]
+    if allowances.to_top is not None:
+        vectors.append((to_top, probability_intervals(head.log_probabilities, to_top)))
+    for vector, intervals in vectors:
         probability = torch.minimum(probability, head.outward(total_variation(intervals, vector), allowances))
         moved = redistribution(head, vector)
         gradient = torch.minimum(

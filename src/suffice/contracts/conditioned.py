@@ -37,14 +37,17 @@ def ratio_term(head: SoftmaxHead, a: Float[Tensor, "queries classes"]) -> Float[
     return (others * a).sum(dim=1) + others.sum(dim=1) * at_class(a, head.target)
 
 
-def conditioned_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
+def conditioned_bounds(head: SoftmaxHead, allowances: Allowances, intervals: Intervals | None = None) -> Bounds:
     """B_L, B_P and B_g of eq:objective-contract-main, each no larger than the geometry-only bound.
 
     Assumes |e_j| <= d_j, ratio errors at most a_j and |h_j| <= H. The prediction test is the paper's, margin > 2 max d.
+    `intervals` are those of d, if they are at hand.
     """
     d = allowances.d
     base = geometry_bounds(head, allowances)
-    tv = total_variation(probability_intervals(head.log_probabilities, d), d)
+    if intervals is None:
+        intervals = probability_intervals(head.log_probabilities, d)
+    tv = total_variation(intervals, d)
     gradient = (2 * head.h_bound * tv + ratio_term(head, allowances.a)) * head.gradient_scale
     # the minima with the base bounds change nothing in exact arithmetic
     return Bounds(

@@ -68,7 +68,7 @@ def certify(states: States, budgets: Budgets, pair: Pair, contract: str = "cente
         own = own_allowances(prepared, pair)
         one = torch.ones_like(prepared.head.gradient_scale)
         result = bounds(prepared.head, own)
-        inverse = invert_contract(bounds, prepared.head, own, budgets, start, first=one)
+        inverse = invert_contract(bounds, prepared.head, own, budgets, start, at_one=result)
         everywhere = torch.arange(len(part), device=one.device)
         shares = loads(result, budgets, everywhere, start, one)
         worst = torch.stack(list(shares.values())).argmax(dim=0).numpy(force=True)

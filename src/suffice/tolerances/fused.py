@@ -29,7 +29,7 @@ from suffice.tolerances.tolerance import tolerance
 __all__ = ["FusedAudit", "chunk_rows", "conditioned_audit"]
 
 # Entries of a working tensor for which fused code is fastest, measured (eager code likes less).
-_CHUNK_ENTRIES = {"eager": 65_536, "compiled": 131_072}
+_CHUNK_ENTRIES = {"eager": 65_536, "compiled": 524_288}
 # With fewer rows the product becomes a pass over the directions' memory.
 _LEAST_ROWS = 64
 # Up to this score allowance the enclosures of the bounds are relatively narrower than 1e-9: 16 * (5e-6)^2 = 4e-10.
@@ -95,10 +95,9 @@ _BOUNDS = ("loss", "probability", "gradient")
 
 
 class Softmax(NamedTuple):
-    """A row's largest score, sum of exp(score - largest), target score, and the worst rounding of a score over u."""
+    """A row's largest score, its target score, and the worst rounding of a score over u."""
 
-    peak: Float[Tensor, "queries 1"]
-    total: Float[Tensor, "queries 1"]
+    peak: Float[Tensor, " queries"]
     target: Float[Tensor, " queries"]
     rounding: Float[Tensor, " queries"]
 
@@ -128,7 +127,7 @@ def _decide(
     num_classes: int,
 ) -> tuple[Tensor, ...]:
     """Loss, bounds, b*, verdict and the rows that must be evaluated directly, from the sums over classes."""
-    loss = (softmax.peak + torch.log(softmax.total)).squeeze(1) - softmax.target
+    loss = softmax.peak + torch.log(uniform_sums.total) - softmax.target
     u = torch.finfo(loss.dtype).eps / 2
     # as SoftmaxHead.slack with the log_error of `prepare`
     slack = 8 * u * (2 * softmax.rounding + 2 * num_classes + 16) + 16 * (num_classes + 100) * u
@@ -211,18 +210,17 @@ def _kernel(order: int) -> Kernel:
         peak = q.amax(dim=1, keepdim=True)
         weights = torch.exp(q - peak)
         total = weights.sum(dim=1, keepdim=True)
-        pi = weights * (1 / total)
         is_target = class_mask(labels, q.shape[1])
         # nothing but sums and maxima leave this loop: work on single rows would keep inductor from fusing it
         softmax = Softmax(
-            peak=peak,
-            total=total,
+            peak=peak.squeeze(1),
             target=torch.where(is_target, q, 0.0).sum(dim=1),
             # as in `prepare`
             rounding=(32 * g + 4 * q.abs() + 4 * biases.abs()).amax(dim=1),
         )
         d, a = envelope.from_radii(constant, r, at.inverse, 1 / s_r, delta.abs())
-        return softmax, sums_over_classes(pi, g, None, is_target), sums_over_classes(pi, d, a, is_target)
+        uniform = sums_over_classes(weights, total, g, None, is_target)
+        return softmax, uniform, sums_over_classes(weights, total, d, a, is_target)
 
     return kernel
 

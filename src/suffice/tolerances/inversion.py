@@ -2,79 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-__all__ = ["RELATIVE_WIDTH", "Inverse", "invert"]
+__all__ = ["RELATIVE_WIDTH", "Inverse", "Judged", "invert"]
 
 # The accepted and the rejected end are at most this far apart, relatively.
 RELATIVE_WIDTH = 1e-9
 _MOST_EVALUATIONS = 200
 
-# load(rows, scale): the largest bound/budget of those rows, and whether all budgets accept
-Load = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """At some scale: the largest bound/budget, whether all budgets accept, and which budget has the largest share."""
+
+    load: Float[Tensor, " rows"]
+    accepted: Bool[Tensor, " rows"]
+    binding: Int[Tensor, " rows"]
+
+
+# judge(rows, scale)
+Judge = Callable[[Tensor, Tensor], Judged]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inverse:
-    """The last accepted scale, the first rejected one (inf where nothing was), and the evaluations that were made."""
+    """The last accepted scale, the first rejected one (inf where nothing was), and what rejected it (-1: nothing)."""
 
     accepted: Float[Tensor, " queries"]
     rejected: Float[Tensor, " queries"]
+    binding: Int[Tensor, " queries"]
     evaluations: int
 
 
 def invert(
-    load: Load,
-    start: Float[Tensor, " queries"],
+    judge: Judge,
+    starts: Sequence[Float[Tensor, " queries"]],
     cap: Float[Tensor, " queries"],
     *,
     width: float = RELATIVE_WIDTH,
 ) -> Inverse:
     """Bracket and solve load(scale) = 1, batched over rows; never a scan, never a midpoint returned.
 
-    `load` is nondecreasing in the scale, zero at zero, and returns (load, accepted). `start` > 0 is a first guess and
-    `cap` the largest scale that is tried: a row accepted there is unbounded, and its rejected end is inf. The method
-    is regula falsi in (log scale, log load), where a power is a straight line, with the Illinois weights. Steps stay
-    a third of the wanted width away from both ends, so that the bracket closes from both sides.
+    The load is nondecreasing in the scale and zero at zero. `starts` > 0 are tried first, in their order, as far as
+    they lie inside the bracket; `cap` is the largest scale that is tried: a row accepted there is unbounded, and its
+    rejected end is inf. The method is regula falsi in (log scale, log load), where a power is a straight line, with
+    the weights of Anderson and Bjoerck. Steps stay a third of the wanted width away from both ends, so that the
+    bracket closes from both sides.
     """
-    count = len(start)
-    low, high = torch.zeros_like(start), torch.full_like(start, torch.inf)
-    # log load at both ends, with Illinois' halving applied
-    f_low, f_high = torch.full_like(start, -torch.inf), torch.full_like(start, torch.inf)
-    side = torch.zeros_like(start)
-    point = torch.minimum(start, cap)
-    rows = torch.arange(count, device=start.device)
+    count = len(cap)
+    low, high = torch.zeros_like(cap), torch.full_like(cap, torch.inf)
+    # log load at both ends, with the weights applied
+    f_low, f_high = torch.full_like(cap, -torch.inf), torch.full_like(cap, torch.inf)
+    side, streak = torch.zeros_like(cap), torch.zeros_like(cap)
+    binding = torch.full_like(cap, -1, dtype=torch.long)
+    point = torch.minimum(starts[0], cap)
+    rows = torch.arange(count, device=cap.device)
     evaluations = 0
     while len(rows) and evaluations < _MOST_EVALUATIONS:
         evaluations += 1
-        value, accepted = load(rows, point[rows])
-        logs = torch.log(value)
         x = point[rows]
+        judged = judge(rows, x)
+        accepted = judged.accepted
+        logs = torch.log(judged.load)
         previous = side[rows]
         low[rows] = torch.where(accepted, x, low[rows])
         high[rows] = torch.where(accepted, high[rows], x)
-        f_low[rows] = torch.where(accepted, logs, torch.where(previous < 0, f_low[rows] / 2, f_low[rows]))
-        f_high[rows] = torch.where(accepted, torch.where(previous > 0, f_high[rows] / 2, f_high[rows]), logs)
+        binding[rows] = torch.where(accepted, binding[rows], judged.binding)
+        f_low[rows], f_high[rows] = _weighted(f_low[rows], f_high[rows], logs, accepted, previous)
         side[rows] = 2 * accepted.to(side.dtype) - 1
         done = (high[rows] <= low[rows] * (1 + width)) | (accepted & (x >= cap[rows])) | (x == 0)
-        rows = rows[~done]
-        point[rows] = _next(low[rows], high[rows], f_low[rows], f_high[rows], x[~done], logs[~done], cap[rows], width)
-    return Inverse(accepted=low, rejected=high, evaluations=evaluations)
+        streak[rows] = torch.where(side[rows] == previous, streak[rows] + 1, 0.0)
+        following = _next(low[rows], high[rows], f_low[rows], f_high[rows], x, logs, cap[rows], streak[rows], width)
+        if evaluations < len(starts):
+            wanted = torch.minimum(starts[evaluations][rows], cap[rows])
+            following = torch.where((wanted > low[rows]) & (wanted < high[rows]), wanted, following)
+        # rows that are done stay where they are; picking out the others costs as much as an evaluation
+        point[rows] = torch.where(done, x, following)
+        remaining = int((~done).sum())
+        if 2 * remaining <= len(rows):
+            rows = rows[~done]
+    return Inverse(accepted=low, rejected=high, binding=binding, evaluations=evaluations)
+
+
+def _weighted(f_low: Tensor, f_high: Tensor, f: Tensor, accepted: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
+    """f at both ends after a new point; the end that stays for the second time counts less, so that it moves soon."""
+    stays = torch.where(accepted, previous > 0, previous < 0)
+    weight = 1 - f / torch.where(accepted, f_low, f_high)
+    weight = torch.where(stays, torch.where(weight > 0, weight, 0.5), 1.0)
+    return torch.where(accepted, f, f_low * weight), torch.where(accepted, f_high * weight, f)
 
 
 def _next(
-    low: Tensor, high: Tensor, f_low: Tensor, f_high: Tensor, x: Tensor, f: Tensor, cap: Tensor, width: float
+    low: Tensor,
+    high: Tensor,
+    f_low: Tensor,
+    f_high: Tensor,
+    x: Tensor,
+    f: Tensor,
+    cap: Tensor,
+    streak: Tensor,
+    width: float,
 ) -> Tensor:
     """The next point of each row: grow, shrink, or interpolate inside the bracket."""
-    # no rejected end yet: aim past the root along a line through the origin, at least doubling
-    grow = torch.minimum(torch.maximum(2 * x, x * torch.exp(-f.clamp_min(-600)) * 1.01), cap)
-    # no accepted end yet: below the root by convexity through the origin, where the load is convex
-    shrink = torch.minimum(x / 2, x * torch.exp(-f.clamp_max(600)) * (1 - 1e-10))
+    # without an end on the other side: longer steps the longer that lasts, 1.05, 1.2, 2.2, 22.7, ...
+    stride = torch.exp(math.log(1.05) * 4**streak).clamp_max(1e30)
+    # up: past the root along a line through the origin, if the load is convex
+    grow = torch.minimum(x * torch.maximum(stride, torch.exp(-f.clamp_min(-600)) * 1.01), cap)
+    # down: the line through the origin is below the root of a convex load, and far below it if the load is steep
+    shrink = x * torch.maximum(1 / stride, torch.exp(-f.clamp_max(600)) * (1 - 1e-10))
     margin = width / 3
     a, b = torch.log(low), torch.log(high)
     weight = f_high / (f_high - f_low)

@@ -90,11 +90,12 @@ def _expm1_above(x: Tensor) -> Tensor:
 
 
 class Sums(NamedTuple):
-    """Sums and maxima over classes, from which `Moments` are made.
+    """Sums and maxima over classes, from which `Moments` are made; w_j are weights and pi_j = w_j/total.
 
-    `others` are sum_{i != y} pi_i g_i^k for k = 0..3, `ratio` is sum_{i != y} pi_i a_i and a_y, or empty for a_j = 1.
+    `others` are sum_{i != y} w_i g_i^k for k = 0..3, `ratio` is sum_{i != y} w_i a_i and a_y, or empty for a_j = 1.
     """
 
+    total: Tensor
     peak: Tensor
     others: tuple[Tensor, Tensor, Tensor, Tensor]
     at_target: Tensor
@@ -105,51 +106,53 @@ class Sums(NamedTuple):
 
 
 def sums_over_classes(
-    pi: Float[Tensor, "queries classes"],
+    weights: Float[Tensor, "queries classes"],
+    total: Float[Tensor, "queries 1"],
     unit: Float[Tensor, "queries classes"],
     ratio: Float[Tensor, "queries classes"] | None,
     is_target: Bool[Tensor, "queries classes"],
 ) -> Sums:
-    """Two passes over classes. `ratio` None stands for a_j = 1.
+    """Two passes over classes, without a division. `ratio` None stands for a_j = 1.
 
     Here 1 - pi_j and total minus self are plain subtractions: with every pi_j <= 1 - 1e-3 they lose three digits of
     sixteen. Other rows do not belong here. Masks instead of scatter and gather, and nothing but sums: this fuses.
     """
-    others = torch.where(is_target, 0.0, pi)
-    own = pi * unit
+    others = torch.where(is_target, 0.0, weights)
+    own = weights * unit
     squares = own * unit
-    away = 1 - pi
+    away = total - weights
     mean = own.sum(dim=1, keepdim=True) - own
     square = squares.sum(dim=1, keepdim=True) - squares
     t = mean + unit * away
     m = square + unit * (2 * mean + unit * away)
     first, second = others * unit, others * unit * unit
-    rest = others.sum(dim=1)
     return Sums(
-        peak=pi.amax(dim=1),
-        others=(rest, first.sum(dim=1), second.sum(dim=1), (second * unit).sum(dim=1)),
+        total=total.squeeze(1),
+        peak=weights.amax(dim=1),
+        others=(others.sum(dim=1), first.sum(dim=1), second.sum(dim=1), (second * unit).sum(dim=1)),
         at_target=torch.where(is_target, unit, 0.0).sum(dim=1),
         largest=unit.amax(dim=1),
         spread=(own * away).sum(dim=1),
-        curvature=(pi * (0.5 * m - t * t).abs()).sum(dim=1),
+        curvature=(weights * (0.5 * total * m - t * t).abs()).sum(dim=1),
         ratio=() if ratio is None else ((others * ratio).sum(dim=1), torch.where(is_target, ratio, 0.0).sum(dim=1)),
     )
 
 
 def moments(sums: Sums) -> Moments:
-    """The binomials of (g_i + g_y)^k; all terms are nonnegative."""
-    rest, s1, s2, s3 = sums.others
+    """Weights to probabilities, and the binomials of (g_i + g_y)^k; all terms are nonnegative."""
+    per_total = 1 / sums.total
+    rest, s1, s2, s3 = (each * per_total for each in sums.others)
     g = sums.at_target
     return Moments(
-        peak=sums.peak,
+        peak=sums.peak * per_total,
         rest=rest,
         first=s1 + g * rest,
         second=s2 + g * (2 * s1 + g * rest),
         third=s3 + g * (3 * s2 + g * (3 * s1 + g * rest)),
         largest=sums.largest,
-        spread=sums.spread,
-        curvature=sums.curvature,
-        ratio=2 * rest if not sums.ratio else sums.ratio[0] + rest * sums.ratio[1],
+        spread=sums.spread * per_total * per_total,
+        curvature=sums.curvature * per_total * per_total * per_total,
+        ratio=2 * rest if not sums.ratio else sums.ratio[0] * per_total + rest * sums.ratio[1],
     )
 
 
@@ -192,9 +195,8 @@ def settle(
         error = following
     low = b * (1 - _BELOW)
     high = low * (1 + 0.99 * RELATIVE_WIDTH)
-    rejected = torch.zeros_like(usable)
-    for name, enclosure in zip(names, sums.enclosures(names, high, scale), strict=True):
-        rejected |= enclosure.lower * (1 - slack) > budgets[name]
+    enclosures = zip(names, sums.enclosures(names, high, scale), strict=True)
+    lowest, binding = torch.stack([e.lower * (1 - slack) / budgets[name] for name, e in enclosures]).max(dim=0)
     # the remainders are derived for eta = 2 b max g <= 1/2
-    settled = usable & (load(low) <= 1) & rejected & (low > 0) & (high * sums.largest <= 0.25)
-    return Inverse(accepted=low, rejected=high, evaluations=_SECANT_STEPS + 3), settled
+    settled = usable & (load(low) <= 1) & (lowest > 1) & (low > 0) & (high * sums.largest <= 0.25)
+    return Inverse(accepted=low, rejected=high, binding=binding, evaluations=_SECANT_STEPS + 3), settled

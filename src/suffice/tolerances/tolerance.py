@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,12 +21,14 @@ from suffice.pairs.base import Pair
 from suffice.states import States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.heads import prepare, uniform_allowances
-from suffice.tolerances.inversion import Inverse, invert
+from suffice.tolerances.inversion import RELATIVE_WIDTH, Inverse, Judged, invert
 from suffice.tolerances.moments import moments, settle, sums_over_classes
+from suffice.tolerances.scout import Scout
 
 __all__ = ["CONTRACTS", "Tolerance", "contract_named", "invert_contract", "sensitivity", "tolerance"]
 
 Contract = Callable[[SoftmaxHead, Allowances], Bounds]
+Picked = TypeVar("Picked")
 
 CONTRACTS: dict[str, Contract] = {
     "geometry": geometry_bounds,
@@ -74,12 +76,11 @@ def tolerance(states: States, budgets: Budgets, pair: Pair, contract: str = "cen
         slopes = first_order(prepared.head, unit)
         inverse = invert_contract(bounds, prepared.head, unit, budgets, start)
         linear = _linear(slopes, budgets, start)
-        names = _binding(bounds, prepared.head, unit, budgets, start, inverse)
-        parts.append((inverse, linear, names))
+        parts.append((inverse, linear))
         start += len(part)
-    accepted = torch.cat([inverse.accepted for inverse, _, _ in parts])
-    rejected = torch.cat([inverse.rejected for inverse, _, _ in parts])
-    binding = np.concatenate([names for _, _, names in parts])
+    accepted = torch.cat([inverse.accepted for inverse, _ in parts])
+    rejected = torch.cat([inverse.rejected for inverse, _ in parts])
+    binding = np.asarray([*budgets.names, "none"])[torch.cat([i.binding for i, _ in parts]).numpy(force=True)]
     unbounded = torch.isinf(rejected).numpy(force=True)
     zero = (rejected == 0).numpy(force=True)
     status = np.where(unbounded, "unbounded", np.where(zero, "zero", "bounded"))
@@ -88,7 +89,7 @@ def tolerance(states: States, budgets: Budgets, pair: Pair, contract: str = "cen
         upper=rejected,
         binding=np.where(unbounded, "none", binding),
         status=status,
-        first_order=torch.cat([linear for _, linear, _ in parts]),
+        first_order=torch.cat([linear for _, linear in parts]),
     )
 
 
@@ -122,39 +123,49 @@ def loads(bounds: Bounds, budgets: Budgets, rows: Tensor, start: int, like: Tens
     return out
 
 
+def judged(shares: dict[str, Tensor]) -> Judged:
+    """The verdict on one set of shares."""
+    load, binding = torch.stack(list(shares.values())).max(dim=0)
+    return Judged(load=load, accepted=accepts(shares), binding=binding)
+
+
 def invert_contract(
     bounds: Contract,
     head: SoftmaxHead,
     unit: Allowances,
     budgets: Budgets,
     start: int,
-    first: Float[Tensor, " queries"] | None = None,
+    at_one: Bounds | None = None,
 ) -> Inverse:
-    """Invert a contract along multiples of `unit`. `first`, if given, is tried first and so becomes a bracket point.
+    """Invert a contract along multiples of `unit`. `at_one`, its bounds at 1, makes 1 a bracket point.
 
     The conditioned contract is inverted by its series where they settle it (docs/theory.md, 6.8), all else directly.
     """
-    plain = first is None and head.h_bound == 1 and not budgets.prediction
+    plain = at_one is None and head.h_bound == 1 and not budgets.prediction
     if plain and bounds is conditioned_bounds:
         return _by_series(head, unit, budgets, start)
-    return invert_directly(bounds, head, unit, budgets, start, first)
+    return invert_directly(bounds, head, unit, budgets, start, at_one)
 
 
 def _by_series(head: SoftmaxHead, unit: Allowances, budgets: Budgets, start: int) -> Inverse:
     like = head.gradient_scale
     is_target = class_mask(head.target, head.log_probabilities.shape[1])
-    sums = moments(sums_over_classes(head.log_probabilities.exp(), unit.d, unit.a, is_target))
+    pi = head.log_probabilities.exp()
+    sums = moments(sums_over_classes(pi, pi.sum(dim=1, keepdim=True), unit.d, unit.a, is_target))
     limits = {name: budgets.rows(name, start, like) for name in budgets.names}
     inverse, settled = settle(sums, limits, like, head.slack)
     rows = (~settled).nonzero().squeeze(1)
-    accepted, rejected = inverse.accepted, inverse.rejected
-    if len(rows):
-        each = {name: limit[rows] for name, limit in limits.items()}
-        own = Budgets(loss=each.get("loss"), probability=each.get("probability"), gradient=each.get("gradient"))
-        rest = invert_directly(conditioned_bounds, _rows(head, rows), _allowance_rows(unit, rows), own, 0)
-        accepted, rejected = accepted.clone(), rejected.clone()
-        accepted[rows], rejected[rows] = rest.accepted, rest.rejected
-    return Inverse(accepted=accepted, rejected=rejected, evaluations=inverse.evaluations)
+    if not len(rows):
+        return inverse
+    each = {name: limit[rows] for name, limit in limits.items()}
+    own = Budgets(loss=each.get("loss"), probability=each.get("probability"), gradient=each.get("gradient"))
+    rest = invert_directly(conditioned_bounds, head[rows], unit[rows], own, 0)
+    return Inverse(
+        accepted=inverse.accepted.index_put((rows,), rest.accepted),
+        rejected=inverse.rejected.index_put((rows,), rest.rejected),
+        binding=inverse.binding.index_put((rows,), rest.binding),
+        evaluations=inverse.evaluations,
+    )
 
 
 def invert_directly(
@@ -163,15 +174,19 @@ def invert_directly(
     unit: Allowances,
     budgets: Budgets,
     start: int,
-    first: Float[Tensor, " queries"] | None = None,
+    at_one: Bounds | None = None,
 ) -> Inverse:
-    """The same by evaluating the contract itself at every trial factor."""
+    """The same by evaluating the contract itself: at both ends of the bracket that the scout proposes, and on."""
     like = head.gradient_scale
+    everywhere = torch.arange(len(like), device=like.device)
+    known = None if at_one is None else loads(at_one, budgets, everywhere, start, like)
+    picked = _remembered((head, unit), lambda rows: (head[rows], unit[rows]), len(like))
 
-    def load(rows: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        result = bounds(_rows(head, rows), _allowance_rows(unit, rows).scaled(scale))
-        shares = loads(result, budgets, rows, start, like)
-        return torch.stack(list(shares.values())).amax(dim=0), accepts(shares)
+    def judge(rows: Tensor, scale: Tensor) -> Judged:
+        if known is not None and len(rows) == len(like) and bool((scale == 1).all()):
+            return judged(known)
+        some_head, some_unit = picked(rows)
+        return judged(loads(bounds(some_head, some_unit.scaled(scale)), budgets, rows, start, like))
 
     guess = _linear(first_order(head, unit), budgets, start)
     if "loss" in budgets.names:
@@ -183,17 +198,57 @@ def invert_directly(
     reach = (2000 - 4 * head.log_probabilities.amin(dim=1)) / positive
     # past this scale every exponential has run its course; only the ratio term still grows, and the guess knows it
     cap = torch.maximum(torch.where(positive < torch.inf, reach, 1.0), 4 * guess)
-    inverse = invert(load, guess if first is None else first, cap)
+    starts = [] if known is None else [torch.ones_like(like)]
+    starts += _scouted(bounds, head, unit, budgets, start, guess, cap)
+    inverse = invert(judge, starts, cap)
     # every closed budget accepts zero; only the strict margin test can reject it
     if not budgets.prediction:
         return inverse
-    _, at_zero = load(torch.arange(len(like), device=like.device), torch.zeros_like(like))
+    at_zero = judge(everywhere, torch.zeros_like(like))
     # rows that are rejected at zero (a tie under prediction) have no accepted scale at all
     return Inverse(
-        accepted=torch.where(at_zero, inverse.accepted, 0.0),
-        rejected=torch.where(at_zero, inverse.rejected, 0.0),
+        accepted=torch.where(at_zero.accepted, inverse.accepted, 0.0),
+        rejected=torch.where(at_zero.accepted, inverse.rejected, 0.0),
+        binding=torch.where(at_zero.accepted, inverse.binding, at_zero.binding),
         evaluations=inverse.evaluations + 1,
     )
+
+
+def _scouted(
+    bounds: Contract, head: SoftmaxHead, unit: Allowances, budgets: Budgets, start: int, guess: Tensor, cap: Tensor
+) -> list[Tensor]:
+    """Two scales, closer than the wanted width, between which b* should lie; just the guess without a scout."""
+    if bounds not in (conditioned_bounds, centered_bounds):
+        return [guess]
+    whole = Scout(head, unit, centered=bounds is centered_bounds)
+    like = head.gradient_scale
+    scout = _remembered(whole, whole.rows, len(like))
+
+    def judge(rows: Tensor, scale: Tensor) -> Judged:
+        shares = loads(scout(rows)(scale), budgets, rows, start, like)
+        # what overflowed is too large
+        return judged({name: torch.nan_to_num(share, nan=torch.inf) for name, share in shares.items()})
+
+    found = invert(judge, [guess], cap, width=_SCOUT_WIDTH)
+    aim = torch.where(found.accepted > 0, found.accepted, guess)
+    return [aim * (1 - 0.4 * RELATIVE_WIDTH), aim * (1 + 0.4 * RELATIVE_WIDTH)]
+
+
+def _remembered(whole: Picked, pick: Callable[[Tensor], Picked], count: int) -> Callable[[Tensor], Picked]:
+    """`pick`, which picks nothing when all `count` rows are asked for, and once when the same rows are again."""
+    last: tuple[Tensor, Picked] | None = None
+
+    def picked(rows: Tensor) -> Picked:
+        nonlocal last
+        if last is None or last[0] is not rows:
+            last = (rows, whole if len(rows) == count else pick(rows))
+        return last[1]
+
+    return picked
+
+
+# The scout's own bracket, well inside the one that it proposes.
+_SCOUT_WIDTH = 1e-11
 
 
 def _linear(slopes: Sensitivity, budgets: Budgets, start: int) -> Float[Tensor, " queries"]:
@@ -213,35 +268,3 @@ def _saturated_loss_start(head: SoftmaxHead, unit: Allowances, budget: Tensor) -
     z = torch.log(torch.expm1(budget))[:, None] - head.log_probabilities
     alone = torch.logaddexp(torch.zeros_like(z), z) / w
     return without(torch.where(w > 0, alone, torch.inf), head.target, torch.inf).amin(dim=1)
-
-
-def _binding(
-    bounds: Contract, head: SoftmaxHead, unit: Allowances, budgets: Budgets, start: int, inverse: Inverse
-) -> np.ndarray[Any, Any]:
-    """The budget with the largest load at the rejected end."""
-    scale = torch.where(torch.isfinite(inverse.rejected), inverse.rejected, inverse.accepted)
-    everywhere = torch.arange(len(scale), device=scale.device)
-    shares = loads(bounds(head, unit.scaled(scale)), budgets, everywhere, start, head.gradient_scale)
-    worst = torch.stack(list(shares.values())).argmax(dim=0)
-    names: np.ndarray[Any, Any] = np.asarray(list(shares))[worst.numpy(force=True)]
-    return names
-
-
-def _rows(head: SoftmaxHead, rows: Tensor) -> SoftmaxHead:
-    return SoftmaxHead(
-        log_probabilities=head.log_probabilities[rows],
-        target=head.target[rows],
-        gradient_scale=head.gradient_scale[rows],
-        h_bound=head.h_bound,
-        distances=None if head.distances is None else head.distances[rows],
-        log_error=None if head.log_error is None else head.log_error[rows],
-    )
-
-
-def _allowance_rows(unit: Allowances, rows: Tensor) -> Allowances:
-    return Allowances(
-        d=unit.d[rows],
-        a=unit.a[rows],
-        to_target=None if unit.to_target is None else unit.to_target[rows],
-        to_top=None if unit.to_top is None else unit.to_top[rows],
-    )
