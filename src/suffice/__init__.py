@@ -2,7 +2,7 @@
 
 from importlib.metadata import version as _version
 
-from suffice import special
+from suffice import nn, special
 from suffice.contracts import (
     Allowances,
     Bounds,
@@ -24,6 +24,14 @@ from suffice.objectives import (
 from suffice.objectives.reference import Reference, reference
 from suffice.pairs import Allowance, BestAllowance, ClosedForm, DebyePair, Pair, StateEnvelope, Uniform
 from suffice.states import ClassBank, States
+from suffice.store import (
+    Collection,
+    CollectionError,
+    CollectionWriter,
+    builtin_collection,
+    import_states,
+    open_collection,
+)
 from suffice.tolerances import (
     Budgets,
     Cascade,
@@ -46,6 +54,9 @@ __all__ = [
     "Certificate",
     "ClassBank",
     "ClosedForm",
+    "Collection",
+    "CollectionError",
+    "CollectionWriter",
     "CouplingExtrema",
     "DebyePair",
     "Evaluation",
@@ -58,6 +69,7 @@ __all__ = [
     "Tolerance",
     "Uniform",
     "__version__",
+    "builtin_collection",
     "cascade",
     "centered_bounds",
     "certify",
@@ -67,11 +79,15 @@ __all__ = [
     "evaluate_supervised",
     "geometry_bounds",
     "gradient_mechanism",
+    "import_states",
     "loss_change",
+    "nn",
+    "open_collection",
     "reference",
     "sample_vmf",
     "sensitivity",
     "special",
+    "suffice",
     "tolerance",
 ]
 

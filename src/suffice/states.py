@@ -61,6 +61,8 @@ class ClassBank:
                 f"Expected directions of norm 1 up to {_WORST_NORM_ERROR}, but got norm {norms[worst].item()} "
                 f"at row {worst}; divide each row by its norm first"
             )
+        # a row that is normalised as well as rounding allows stays as it is, so that a stored bank reads back exactly
+        norms = torch.where(off <= 4 * torch.finfo(mu.dtype).eps, 1.0, norms)
         object.__setattr__(self, "directions", mu / norms[:, None])
         object.__setattr__(self, "concentrations", k)
         object.__setattr__(self, "biases", c)

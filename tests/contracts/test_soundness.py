@@ -111,7 +111,7 @@ def _arb_errors(state: sf.States, order: int) -> tuple[arb, arb, float, bool]:
                 continue
             x = square.sqrt()
             hat = surrogate.ratio(order, nu, x, bits=500) / x  # type: ignore[arg-type]
-            true = reference.ratio_at_square(nu, square, relative_width=1e-80)
+            true = reference.ratio_at_square(nu, k, g, relative_width=1e-80)
             weight = -others if j == y else p[j]
             coefficients.append(float(change[j] * hat + weight * (hat - true)))
         w = torch.tensor(coefficients, dtype=torch.float64)

@@ -58,8 +58,7 @@ def _row(state: States, bits: int) -> tuple[list[arb], arb, list[arb], list[arb]
         total = sum(exponents, arb(0))
         probabilities = [e / total for e in exponents]
         loss = total.log() - exponents[y].log()
-        radii = [(arb(k) ** 2 + arb(gap)) for k, gap, _ in ends]
-        slopes = [exact.ratio_at_square(nu, square, relative_width=width) for square in radii]
+        slopes = [exact.ratio_at_square(nu, k, gap, relative_width=width) for k, gap, _ in ends]
         gradient = feature_gradient(state, probabilities, slopes)
     return scores, loss, probabilities, gradient
 

@@ -34,15 +34,18 @@ def ratio(nu: float, x: float, *, relative_width: float = 1e-30) -> arb:
     return _to_width(at_precision, relative_width, f"R at nu = {nu}, x = {x}")
 
 
-def ratio_at_square(nu: float, x_squared: arb, *, relative_width: float = 1e-30) -> arb:
-    """A ball that contains R_nu(x)/x at x = sqrt(x_squared), a ball itself; at 0 its limit 1/(2(nu+1))."""
-    if x_squared == 0 or x_squared < 0:
-        return 1 / (2 * (arb(nu) + 1))
-    x = x_squared.sqrt()
-    value = x.bessel_i(arb(nu) + 1, scaled=True) / x.bessel_i(arb(nu), scaled=True) / x
-    if not (value.is_finite() and value.rad() <= arb(relative_width) * value.abs_lower()):
-        raise PrecisionError(f"R/x at nu = {nu}, x^2 = {x_squared}: not {relative_width} at {ctx.prec} bits; use more")
-    return value
+def ratio_at_square(nu: float, k: float, squared_gap: float, *, relative_width: float = 1e-30) -> arb:
+    """A ball that contains R_nu(x)/x at x = sqrt(k^2 + squared_gap), both exact; at 0 its limit 1/(2(nu+1))."""
+    _check(nu=nu, k=k)
+
+    def at_precision() -> arb:
+        x_squared = arb(k) ** 2 + arb(squared_gap)
+        if x_squared == 0 or x_squared < 0:
+            return 1 / (2 * (arb(nu) + 1))
+        x = x_squared.sqrt()
+        return x.bessel_i(arb(nu) + 1, scaled=True) / x.bessel_i(arb(nu), scaled=True) / x
+
+    return _to_width(at_precision, relative_width, f"R/x at nu = {nu}, k = {k}, squared gap = {squared_gap}")
 
 
 def potential(nu: float, x: float, *, relative_width: float = 1e-30) -> arb:

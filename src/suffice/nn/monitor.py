@@ -1,0 +1,91 @@
+"""Certified tolerance during training, as plain numbers for any logger."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from suffice.nn.proco import ProCoLoss
+from suffice.pairs.base import Pair
+from suffice.pairs.debye import DebyePair
+from suffice.tolerances.budgets import Budgets
+from suffice.tolerances.certify import certify
+from suffice.tolerances.tolerance import tolerance
+
+__all__ = ["ToleranceMonitor"]
+
+_QUANTILES = (0.05, 0.5, 0.95)
+
+
+class ToleranceMonitor:
+    """Every `every`-th call, the tolerance and the verdicts of `sample` states of the batch, else None.
+
+    A skipped call only counts: it touches no tensor, so that it forces no synchronisation with a device. Scope
+    `analytic`, as everything that `certify` says.
+
+    >>> loss = ProCoLoss(num_classes=10, dim=128)
+    >>> monitor = ToleranceMonitor(loss, Budgets(loss=1e-5, gradient=1e-5), every=50, sample=64)
+    >>> report = monitor(torch.randn(8, 128), torch.arange(8))
+    >>> report["suffice/certified"], report["suffice/step"]
+    (1.0, 0)
+    >>> monitor(torch.randn(8, 128), torch.arange(8)) is None
+    True
+    """
+
+    def __init__(
+        self,
+        loss: ProCoLoss,
+        budgets: Budgets,
+        *,
+        every: int = 50,
+        sample: int = 64,
+        pair: Pair | None = None,
+        contract: str = "centered",
+    ) -> None:
+        if every < 1 or sample < 1:
+            raise ValueError(f"Expected every >= 1 and sample >= 1, but got {every} and {sample}")
+        self.loss, self.budgets, self.every, self.sample = loss, budgets, every, sample
+        self.pair: Pair = DebyePair() if pair is None else pair
+        self.contract = contract
+        self.step = -1
+
+    @torch.no_grad()
+    def __call__(
+        self, features: Float[Tensor, "queries dim"], labels: Int[Tensor, " queries"]
+    ) -> dict[str, float | int | str] | None:
+        """Report on this step, or None if it is not one to report on."""
+        self.step += 1
+        if self.step % self.every:
+            return None
+        # evenly spaced rows: a batch is shuffled already, and this repeats exactly
+        rows = torch.linspace(0, len(features) - 1, min(self.sample, len(features)), device=features.device).long()
+        states = self.loss.states(features[rows], labels[rows])
+        certificate = certify(states, self.budgets, self.pair, self.contract)
+        result = tolerance(states, self.budgets, self.pair, self.contract)
+        bounded = result.b[torch.as_tensor(result.status == "bounded", device=result.b.device)]
+        names, numbers = _counted(result.binding)
+        report: dict[str, float | int | str] = {
+            "suffice/step": self.step,
+            "suffice/states": len(states),
+            "suffice/certified": float((certificate.verdict == "certified").mean()),
+            "suffice/headroom_min": float(certificate.headroom.min()),
+            "suffice/headroom_median": float(certificate.headroom.median()),
+            "suffice/binding": names[0],
+            "suffice/bounded": len(bounded),
+            "suffice/scope": certificate.scope,
+        }
+        report |= {f"suffice/binding_{name}": n / len(states) for name, n in zip(names, numbers, strict=True)}
+        if len(bounded):
+            values = torch.quantile(bounded, torch.tensor(_QUANTILES, dtype=bounded.dtype, device=bounded.device))
+            report |= {f"suffice/b_q{100 * q:02.0f}": v for q, v in zip(_QUANTILES, values.tolist(), strict=True)}
+        return report
+
+
+def _counted(binding: object) -> tuple[list[str], list[int]]:
+    """The binding budgets, the most frequent first."""
+    counts: dict[str, int] = {}
+    for name in map(str, binding):  # type: ignore[call-overload]
+        counts[name] = counts.get(name, 0) + 1
+    ordered = sorted(counts, key=lambda name: -counts[name])
+    return ordered, [counts[name] for name in ordered]

@@ -1,0 +1,166 @@
+"""The manifest of a collection: what files it has, and what each must be; nothing in it is believed unchecked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["CollectionError", "FileRecord", "Manifest", "check_file", "read_manifest", "write_manifest"]
+
+FORMAT, VERSION = "suffice-collection", 1
+MANIFEST = "manifest.json"
+_LARGEST_MANIFEST = 64 * 2**20
+_BANK = re.compile(r"banks/([0-9a-f]{64})\.safetensors")
+_PART = re.compile(r"queries/part-([0-9]{5})\.parquet")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class CollectionError(ValueError):
+    """A collection that cannot be trusted: which file, where in it, and why."""
+
+    def __init__(self, file: Path | str, place: str, reason: str) -> None:
+        super().__init__(f"{file}: {place}: {reason}")
+        self.file, self.place, self.reason = str(file), place, reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRecord:
+    """What the manifest says of one file. Parts have rows, banks have classes; both have a dimension."""
+
+    sha256: str
+    bytes: int
+    dim: int
+    rows: int | None = None
+    classes: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Manifest:
+    """All of a collection's files. `finished` is set when the writer closes."""
+
+    provenance: str = ""
+    finished: bool = False
+    states: int = 0
+    files: dict[str, FileRecord] = field(default_factory=dict)
+
+    @property
+    def banks(self) -> list[str]:
+        """Hashes of the banks, in the order in which they were written."""
+        return [match[1] for name in self.files if (match := _BANK.fullmatch(name))]
+
+    @property
+    def parts(self) -> list[str]:
+        """Names of the query files, in order."""
+        return sorted(name for name in self.files if _PART.fullmatch(name))
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Replace the manifest by a whole new one; a crash leaves the old one."""
+    record = {
+        "format": FORMAT,
+        "version": VERSION,
+        "provenance": manifest.provenance,
+        "finished": manifest.finished,
+        "states": manifest.states,
+        "files": {
+            name: {k: v for k, v in asdict(entry).items() if v is not None} for name, entry in manifest.files.items()
+        },
+    }
+    write_whole(folder / MANIFEST, (json.dumps(record, indent=1) + "\n").encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write to a partial file, flush it to the disk, and rename: the name never holds half of the content."""
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read and check the manifest; every field must be there and be what it should."""
+    path = folder / MANIFEST
+    if not folder.is_dir():
+        raise CollectionError(folder, "folder", "there is no such folder")
+    if not path.is_file():
+        raise CollectionError(
+            path, "file", "it is missing: this is not a collection, or its writer was stopped before the first part"
+        )
+    if path.stat().st_size > _LARGEST_MANIFEST:
+        raise CollectionError(path, "size", f"{path.stat().st_size} bytes, more than {_LARGEST_MANIFEST}")
+    try:
+        record = json.loads(path.read_bytes())
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CollectionError(path, "content", f"not JSON ({error})") from None
+    _expect(path, isinstance(record, dict), "content", "not an object")
+    _expect(path, record.get("format") == FORMAT, "format", f"expected {FORMAT!r}, but got {record.get('format')!r}")
+    version = record.get("version")
+    _expect(path, version == VERSION, "version", f"this release reads version {VERSION}, but the file has {version!r}")
+    manifest = Manifest(
+        provenance=_typed(path, record, "provenance", str),
+        finished=_typed(path, record, "finished", bool),
+        states=_typed(path, record, "states", int),
+    )
+    for name, entry in _typed(path, record, "files", dict).items():
+        manifest.files[name] = _file_record(path, name, entry)
+    total = sum(manifest.files[name].rows or 0 for name in manifest.parts)
+    _expect(path, total == manifest.states, "states", f"{manifest.states}, but its parts have {total} rows")
+    return manifest
+
+
+def _file_record(path: Path, name: str, entry: Any) -> FileRecord:
+    place = f"files, {name!r}"
+    bank, part = _BANK.fullmatch(name), _PART.fullmatch(name)
+    _expect(path, bool(bank or part), place, "expected banks/<sha256>.safetensors or queries/part-<number>.parquet")
+    _expect(path, isinstance(entry, dict), place, "not an object")
+    sizes = {key: _typed(path, entry, key, int, place) for key in ("bytes", "dim", "rows" if part else "classes")}
+    _expect(path, min(sizes.values()) >= 0, place, f"negative sizes: {sizes}")
+    digest = _typed(path, entry, "sha256", str, place)
+    _expect(path, bool(_DIGEST.fullmatch(digest)), place, "sha256 is not 64 hexadecimal digits")
+    _expect(path, not bank or bank[1] == digest, place, "the name of a bank must be its sha256")
+    return FileRecord(sha256=digest, **sizes)
+
+
+def _typed(path: Path, record: dict[str, Any], key: str, kind: type, place: str | None = None) -> Any:
+    value = record.get(key)
+    right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+    shown = type(value).__name__ if key in record else "nothing"
+    _expect(path, right, place or key, f"expected {key} to be {kind.__name__}, but got {shown}")
+    return value
+
+
+def _expect(path: Path, condition: bool, place: str, reason: str) -> None:
+    if not condition:
+        raise CollectionError(path, place, reason)
+
+
+def check_file(folder: Path, name: str, record: FileRecord, *, content: bool) -> Path:
+    """The file's path if it is there with its size and, if asked, its sha256."""
+    path = folder / name
+    if not path.is_file() or path.is_symlink():
+        raise CollectionError(path, "file", "it is missing, but the manifest lists it")
+    size = path.stat().st_size
+    if size != record.bytes:
+        word = "truncated" if size < record.bytes else "longer"
+        raise CollectionError(path, "size", f"{size} bytes, but the manifest says {record.bytes}: it is {word}")
+    if content and (found := sha256_of(path)) != record.sha256:
+        raise CollectionError(path, "sha256", f"{found}, but the manifest says {record.sha256}: it was altered")
+    return path
+
+
+def sha256_of(path: Path) -> str:
+    """The digest of a file, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,19 @@
+"""The example that anyone can run, run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from examples.train_digits import train_digits
+
+import suffice as sf
+
+
+def test_digits_train_and_their_states_are_saved(tmp_path: Path) -> None:
+    assert train_digits(tmp_path / "digits", epochs=4) > 0.9
+    collection = sf.open_collection(tmp_path / "digits")
+    collection.validate()
+    assert len(collection) == 2 * 450
+    batch = next(iter(collection))
+    certificate = sf.certify(batch.states[:20], sf.Budgets(loss=1e-3, gradient=1e-3), sf.DebyePair())
+    assert certificate.certified.all()
