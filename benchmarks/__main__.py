@@ -14,6 +14,7 @@ from rich.table import Table
 
 from benchmarks.pairs import pair_ratios
 from benchmarks.tolerances import memory_growth, tolerance_ratios
+from benchmarks.training import monitor_overhead, step_memory, step_ratio
 
 
 def main() -> None:
@@ -28,6 +29,10 @@ def main() -> None:
         ratios |= tolerance_ratios()
     with console.status("measuring memory at 100,000 and 1,000,000 states"):
         growth, peaks = memory_growth(root)
+    with console.status("timing a training step against the published way; half a minute"):
+        ratios["proco_step_vs_published"] = step_ratio()
+        memory, step_peaks = step_memory(root)
+        overhead, monitor_times = monitor_overhead()
     machine = {
         "cores": os.cpu_count(),
         "processor": platform.processor() or platform.machine(),
@@ -38,6 +43,10 @@ def main() -> None:
         **{key: None if ratio is None else ratio.value for key, ratio in ratios.items()},
         "memory_growth_1m": growth,
         "memory_peaks_bytes": peaks,
+        "proco_memory_vs_published": memory,
+        "proco_memory_peaks_bytes": step_peaks,
+        "monitor_overhead": overhead,
+        "monitor_seconds": monitor_times,
         "details": {key: None if ratio is None else asdict(ratio) for key, ratio in ratios.items()},
         "machine": machine,
     }
@@ -50,6 +59,8 @@ def main() -> None:
         table.add_row(key, f"{ratio.value:.2f}", *(_words(side) for side in (ratio.ours, ratio.peer)))
     console.print(table)
     console.print(f"memory_growth_1m {growth:.2f}: peak above inputs and outputs, {peaks} bytes")
+    console.print(f"proco_memory_vs_published {memory:.4f}: peak above the inputs, {step_peaks} bytes")
+    console.print(f"monitor_overhead {overhead:.4f}: {monitor_times} seconds")
     console.print(f"written to {(build / 'bench.json').relative_to(root)}")
 
 

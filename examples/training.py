@@ -20,7 +20,7 @@ from torch.nn import functional
 import suffice as sf
 from examples.networks import Model, ResNet, augment
 
-__all__ = ["Data", "Setting", "train"]
+__all__ = ["Data", "Setting", "batches", "build", "objective", "train"]
 
 _BATCH = 256
 # PATT: 0.5 x cross-entropy of logits divided by 0.9
@@ -167,7 +167,7 @@ def _epoch(
             group["lr"] = _rate(setting, epoch + step / len(batches))
         images, labels = data.train_images[rows], data.train_labels[rows]
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bfloat16):
-            value = _objective(setting, data, model, loss, images, labels, priors, generator)
+            value = objective(setting, data, model, loss, images, labels, priors, generator)
         optimizer.zero_grad(set_to_none=True)
         value.backward()
         nn.utils.clip_grad_norm_([*model.parameters(), *loss.parameters()], 5.0)
@@ -179,7 +179,7 @@ def _epoch(
     return total / len(batches)
 
 
-def _objective(
+def objective(
     setting: Setting,
     data: Data,
     model: Model,

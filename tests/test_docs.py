@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from benchmarks.endpoint_table import GAPS, endpoint_errors
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from examples.train_digits import train_digits
-
 import suffice as sf
+from examples.train_digits import train_digits
 
 
 def test_digits_train_and_their_states_are_saved(tmp_path: Path) -> None:

@@ -1,0 +1,144 @@
+"""A ProCo training step against the published way of computing it, in time and in memory; the monitor's overhead."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.functional import normalize
+
+import suffice as sf
+from benchmarks.published import PublishedProCo
+from benchmarks.timing import Contender, Ratio, seconds, versus
+from examples.networks import augment
+from examples.train_cifar100_lt import SETTINGS
+from examples.training import Data, build, objective
+
+__all__ = ["monitor_overhead", "step_memory", "step_ratio"]
+
+QUERIES, CLASSES, DIM, TEMPERATURE = 128, 1000, 1024, 0.07
+
+
+def _batch() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(3407)
+    features = torch.randn(QUERIES, DIM, generator=generator)
+    return features, torch.randint(0, CLASSES, (QUERIES,), generator=generator)
+
+
+def ours() -> Any:
+    """Forward, backward and statistics update of `ProCoLoss`, eager, float32."""
+    features, labels = _batch()
+    loss = sf.nn.ProCoLoss(CLASSES, DIM, temperature=TEMPERATURE)
+    leaf = features.requires_grad_()
+
+    def step() -> None:
+        leaf.grad = None
+        loss(leaf, labels).backward()
+
+    return step
+
+
+def published() -> Any:
+    """The same as published code does it."""
+    features, labels = _batch()
+    torch.manual_seed(0)
+    peer = PublishedProCo(CLASSES, DIM, TEMPERATURE, torch.full((CLASSES,), 1 / CLASSES).log())
+    leaf = features.requires_grad_()
+
+    def step() -> None:
+        leaf.grad = None
+        unit = normalize(leaf, dim=1)
+        peer.update(unit.detach(), labels)
+        peer.loss(unit, labels).backward()
+
+    return step
+
+
+def step_ratio() -> Ratio:
+    """Theirs over ours."""
+    threads = torch.get_num_threads()
+    first = Contender(name="ProCoLoss", run=seconds(ours()), threads=threads, dtype="float32")
+    second = Contender(
+        name="published step", run=seconds(published()), threads=threads, dtype="float32, Bessel float64"
+    )
+    return versus(first, second, repeats=3)
+
+
+_MEMORY = """
+import sys, threading, time
+from benchmarks import training
+
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * 4096
+
+step = getattr(training, sys.argv[1])()
+before, peak, done = resident(), 0, threading.Event()
+
+def watch():
+    global peak
+    while not done.is_set():
+        peak = max(peak, resident())
+        time.sleep(0.0005)
+
+thread = threading.Thread(target=watch)
+thread.start()
+step()
+done.set()
+thread.join()
+print(peak - before)
+"""
+
+
+def step_memory(root: Path) -> tuple[float, dict[str, int]]:
+    """Peak memory above the inputs of one step: ours over theirs."""
+    peaks = {}
+    for name in ("ours", "published"):
+        done = subprocess.run(
+            [sys.executable, "-c", _MEMORY, name], cwd=root, capture_output=True, text=True, check=True
+        )
+        peaks[name] = int(json.loads(done.stdout.strip()))
+    return peaks["ours"] / peaks["published"], peaks
+
+
+def monitor_overhead() -> tuple[float, dict[str, float]]:
+    """1 + (one monitor call with sample=64)/(50 training steps of train_cifar100_lt.py, ProCo at p = 128)."""
+    setting = SETTINGS["proco-128"]
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(256, 3, 32, 32, generator=generator)
+    labels = torch.arange(256) % 100
+    data = Data(
+        name="random images of the same size",
+        train_images=images,
+        train_labels=labels,
+        test_images=images,
+        test_labels=labels,
+        num_classes=100,
+        views={"classifier": {"flip": True, "erase": 5}, "contrastive": {"flip": True, "jitter": 0.3, "erase": 4}},
+    )
+    model, loss, optimizer = build(setting, data)
+    priors = torch.log(data.class_counts / data.class_counts.sum())
+
+    def step() -> None:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            value = objective(setting, data, model, loss, images, labels, priors, generator)
+        optimizer.zero_grad(set_to_none=True)
+        value.backward()
+        optimizer.step()
+
+    assert isinstance(loss, sf.nn.ProCoLoss)
+    monitor = sf.nn.ToleranceMonitor(loss, sf.Budgets(loss=1e-5, gradient=1e-5), every=1, sample=64)
+    view = augment(images, generator, **data.views["contrastive"])
+    with torch.no_grad():
+        features = model.features(view)
+    runs = {"step": seconds(step), "monitor": seconds(lambda: monitor(features, labels))}
+    for run in runs.values():
+        run()
+    turns = [{name: run() for name, run in runs.items()} for _ in range(7)]
+    times = {name: statistics.median(turn[name] for turn in turns) for name in runs}
+    return 1 + times["monitor"] / (50 * times["step"]), times
