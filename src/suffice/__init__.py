@@ -87,7 +87,6 @@ __all__ = [
     "sample_vmf",
     "sensitivity",
     "special",
-    "suffice",
     "tolerance",
 ]
 

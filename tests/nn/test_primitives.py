@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from suffice.nn import primitives
+from suffice.pairs import DebyePair
 
 CONCENTRATIONS = [0.0, 0.5, 10.0, 200.0, 3000.0, 1e5]
 
@@ -52,3 +53,10 @@ def test_zero_radius_has_a_finite_gradient(dim: int) -> None:
     primitives.scores(dim / 2 - 1, u, mu, torch.tensor([4.0, 0.0], dtype=torch.float64)).sum().backward()
     assert u.grad is not None
     assert torch.isfinite(u.grad).all()
+
+
+@pytest.mark.parametrize("nu", [16.0, 16.5, 20.0, 30.5, 31.0, 63.0, 511.0])
+def test_default_order_has_a_proven_error_below_5e_9(nu: float) -> None:
+    x = torch.logspace(-3, 7, 4000, dtype=torch.float64)
+    pair = DebyePair(order=primitives.default_order(nu))
+    assert pair.allowance(nu, x).max() < 5e-9

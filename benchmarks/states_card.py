@@ -1,0 +1,209 @@
+"""The measured tables of docs/states.md: `python -m benchmarks.states_card` writes them between their markers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.progress import track
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+import suffice as sf
+from benchmarks.contenders import miller_difference_and_ratio
+from suffice.nn import primitives
+from suffice.store.summary import summarize
+
+__all__ = ["card", "counts_table", "loss_table", "runs_table", "tolerance_table"]
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / "docs" / "runs"
+# tab:tolerance of the paper: 5%, median, 95%, full span
+PAPER = {
+    ("loss", 1e-4): (4.86e-7, 9.58e-6, 2.40e-3, 5.74),
+    ("joint", 1e-4): (7.35e-8, 1.06e-6, 1.44e-4, 6.24),
+    ("loss", 1e-5): (4.86e-8, 9.58e-7, 2.86e-4, 6.65),
+    ("joint", 1e-5): (7.35e-9, 1.06e-7, 1.44e-5, 7.16),
+}
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def _logs() -> dict[str, list[dict[str, float]]]:
+    return {
+        path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in sorted(LOGS.glob("*.jsonl"))
+    }
+
+
+def runs_table() -> str:
+    """How each run ended: loss, and test accuracy of the vMF head and of the classifier."""
+    rows = []
+    for name, records in _logs().items():
+        last = records[-1]
+        cells = []
+        for head in ("vmf", "classifier"):
+            if f"{head}_accuracy" not in last:
+                cells.append("-")
+                continue
+            thirds = [last[f"{head}_{word}"] for word in ("head", "middle", "tail") if f"{head}_{word}" in last]
+            shown = f"{100 * last[f'{head}_accuracy']:.1f}%"
+            cells.append(shown + (f" ({', '.join(f'{100 * third:.1f}' for third in thirds)})" if thirds else ""))
+        minutes = sum(record["seconds"] for record in records) / 60
+        rows.append([name, str(int(last["epoch"])), f"{last['loss']:.3f}", *cells, f"{minutes:.0f}"])
+    return _table(["run", "epochs", "last loss", "vMF head", "classifier", "minutes, one thread"], rows)
+
+
+def curves_table() -> str:
+    """Mean training loss at some epochs."""
+    epochs = (1, 2, 5, 10, 15, 20, 25, 30, 35, 40)
+    rows = []
+    for name, records in _logs().items():
+        losses = {int(record["epoch"]): record["loss"] for record in records}
+        rows.append([name, *(f"{losses[epoch]:.2f}" if epoch in losses else "" for epoch in epochs)])
+    return _table(["run", *(str(epoch) for epoch in epochs)], rows)
+
+
+def counts_table(collection: sf.Collection) -> str:
+    """How many states come from where."""
+    rows = [
+        [
+            group.run,
+            group.source,
+            str(group.step),
+            group.dataset.rsplit("/", 1)[1],
+            *(f"{number:g}" for number in (group.dim, group.temperature, group.classes)),
+            f"{group.largest_concentration:.0f}",
+            str(group.states),
+        ]
+        for group in summarize(collection).groups
+    ]
+    return _table(["run", "method", "epoch", "images", "p", "tau", "classes", "largest k", "states"], rows)
+
+
+def tolerance_table(collection: sf.Collection) -> str:
+    """Quantiles and spans of b* under the conditioned contract, all states and by (p, tau), beside the paper's."""
+    found: dict[tuple[str, str, float], list[Tensor]] = {}
+    for batch in collection:
+        states = batch.states
+        group = f"p = {states.bank.dim}, tau = {float(states.temperature[0]):g}"
+        for budget in (1e-4, 1e-5):
+            for kind, budgets in (
+                ("loss", sf.Budgets(loss=budget)),
+                ("joint", sf.Budgets(loss=budget, gradient=budget)),
+            ):
+                b = sf.tolerance(states, budgets, sf.DebyePair(), "conditioned").b
+                for name in ("all", group):
+                    found.setdefault((name, kind, budget), []).append(b)
+    rows = []
+    for (name, kind, budget), parts in sorted(found.items(), key=lambda item: (item[0][0] != "all", item[0][0])):
+        values = torch.cat(parts).numpy()
+        low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
+        numbers = [f"{low:.2e}", f"{middle:.2e}", f"{high:.2e}", f"{np.log10(high / low):.2f}"]
+        paper = PAPER[kind, budget] if name == "all" else None
+        beside = "" if paper is None else f"{paper[0]:.2e}, {paper[1]:.2e}, {paper[2]:.2e}; {paper[3]}"
+        rows.append(
+            [
+                name,
+                f"{budget:g}",
+                kind,
+                str(len(values)),
+                *numbers,
+                f"{np.log10(values.max() / values.min()):.2f}",
+                beside,
+            ]
+        )
+    headings = ["states", "budget", "quantity", "n", "5%", "median", "95%", "central span", "full span"]
+    return _table([*headings, "the paper: 5%, median, 95%; full span"], rows)
+
+
+def loss_table(collection: sf.Collection, per_group: int = 6) -> str:
+    """Worst errors of `ProCoLoss`'s numerics and of the published recurrence against Arb, on real states."""
+    picked: dict[int, list[sf.States]] = {}
+    for batch in collection:
+        dim = batch.states.bank.dim
+        if batch.states.bank.num_classes == 100 and len(picked.setdefault(dim, [])) < per_group:
+            picked[dim].append(batch.states[:1])
+    rows = []
+    work = [(dim, states, largest) for dim, states in sorted(picked.items()) for largest in (None, 6e3, 1e5)]
+    for dim, states, largest in track(work, description="Arb"):
+        errors = [_errors(_scaled(state, largest)) for state in states]
+        shown = "as trained" if largest is None else f"scaled to {largest:g}"
+        top = max(float(state.bank.concentrations.max()) for state in states) if largest is None else largest
+        cells = []
+        for way in ("float64", "float32", "miller"):
+            loss, gradient = (np.max([error[way][i] for error in errors]) for i in range(2))
+            cells.append(f"{loss:.1e}, {gradient:.1e}")
+        rows.append([str(dim), shown, f"{top:.0f}", str(len(states)), *cells])
+    headings = ["p", "concentrations", "largest k", "states"]
+    return _table([*headings, "ProCoLoss, float64", "ProCoLoss, float32", "published recurrence, float64"], rows)
+
+
+def _scaled(state: sf.States, largest: float | None) -> sf.States:
+    """The same state with all concentrations multiplied so that the largest is as given."""
+    if largest is None:
+        return state
+    bank = state.bank
+    k = bank.concentrations * (largest / float(bank.concentrations.max()))
+    return sf.States(sf.ClassBank(bank.directions, k, bank.biases), state.features, state.labels, state.temperature)
+
+
+def _errors(state: sf.States) -> dict[str, tuple[float, float]]:
+    """|loss - exact| and |gradient - exact| of the three ways of computing them."""
+    exact = sf.reference(state)
+    loss, gradient = float(exact.loss.mid[0]), exact.gradient.mid[0]
+    out = {}
+    for name, dtype in (("float64", torch.float64), ("float32", torch.float32)):
+        f = state.features.to(dtype).requires_grad_()
+        bank = state.bank
+        q = primitives.scores(
+            bank.nu, f / state.temperature.to(dtype)[:, None], bank.directions.to(dtype), bank.concentrations.to(dtype)
+        )
+        value = cross_entropy(q + bank.biases.to(dtype), state.labels)
+        value.backward()
+        assert f.grad is not None
+        out[name] = (abs(float(value.detach()) - loss), float((f.grad[0].double() - gradient).norm()))
+    geometry = state.geometry()
+    k = state.bank.concentrations.expand_as(geometry.radii)
+    difference, ratio = miller_difference_and_ratio(int(geometry.nu), geometry.radii, k)
+    q = difference + state.bank.biases
+    weights = torch.softmax(q, dim=1)
+    weights[0, state.labels[0]] -= 1
+    tau = state.temperature[:, None]
+    slopes = weights * ratio / geometry.radii
+    vector = (slopes * k) @ state.bank.directions + slopes.sum() * state.features / tau
+    value = cross_entropy(q, state.labels)
+    out["miller"] = (abs(float(value) - loss), float((vector[0] / tau[0] - gradient).norm()))
+    return out
+
+
+def card() -> dict[str, str]:
+    """Every table by the name of its marker."""
+    collection = sf.builtin_collection()
+    return {
+        "runs": runs_table(),
+        "curves": curves_table(),
+        "counts": counts_table(collection),
+        "tolerance": tolerance_table(collection),
+        "losses": loss_table(collection),
+    }
+
+
+def main() -> None:
+    """Rewrite the tables in place."""
+    path = ROOT / "docs" / "states.md"
+    text = path.read_text()
+    for name, table in card().items():
+        start, end = f"<!-- {name} -->\n", f"\n<!-- end {name} -->"
+        before, rest = text.split(start)
+        text = before + start + table + end + rest.split(end)[1]
+    path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
