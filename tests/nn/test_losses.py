@@ -103,6 +103,22 @@ def test_compiled_loss_equals_the_eager_one() -> None:
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_training_steps_update_the_same_statistics() -> None:
+    plain, other = ProCoLoss(10, 64), ProCoLoss(10, 64)
+    compiled = torch.compile(other)
+    for seed in range(2):
+        generator = torch.Generator().manual_seed(seed)
+        features, labels = torch.randn(16, 64, generator=generator), torch.randint(0, 10, (16,), generator=generator)
+        torch.testing.assert_close(plain(features, labels), compiled(features, labels), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(plain.statistics.means, other.statistics.means, rtol=1e-6, atol=1e-6)
+        plain.statistics.advance(), other.statistics.advance()
+    loss = SupervisedVMFLoss(10, 64)
+    embeddings = 30 * torch.randn(4, 64, generator=torch.Generator().manual_seed(0))
+    value = torch.compile(loss)(embeddings, torch.arange(4))
+    assert torch.isfinite(value)
+
+
 @pytest.mark.parametrize("dim", [2, 3, 7])
 def test_small_and_odd_dimensions_train(dim: int) -> None:
     loss = ProCoLoss(3, dim, temperature=0.5)

@@ -15,6 +15,12 @@ from suffice.states import ClassBank, States
 __all__ = ["SupervisedVMFLoss"]
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _draw(mu: Tensor, kappa: Tensor, count: int, generator: torch.Generator | None) -> Tensor:
+    """The sampler, left to eager mode: how often it rejects depends on the data."""
+    return sample_vmf(mu, kappa, count, generator=generator)
+
+
 class SupervisedVMFLoss(nn.Module):
     """E_s LSE_j(Phi(|w_j + beta s|) - Phi(k_j)) - beta R(a) R(k_y) cos(z, w_y) with k_j = |w_j| and a = |z|.
 
@@ -98,7 +104,7 @@ class SupervisedVMFLoss(nn.Module):
         return embeddings.to(dtype), self.weights.to(dtype), self.log_beta.exp().to(dtype)
 
     def _samples(self, mu_z: Tensor, a: Tensor, generator: torch.Generator | None) -> Float[Tensor, "samples dim"]:
-        s = sample_vmf(mu_z.detach(), a, self.samples, generator=generator)
+        s = _draw(mu_z.detach(), a, self.samples, generator)
         cosine = (s * mu_z.detach()[:, None]).sum(dim=2, keepdim=True)
         sideways = s - cosine * mu_z.detach()[:, None]
         # the same samples as functions of the direction: what is beside it stays orthogonal to first order
