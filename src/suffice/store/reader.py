@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from suffice.store.banks import read_bank
 from suffice.store.manifest import CollectionError, FileRecord, Manifest, check_file, read_manifest
 from suffice.store.writer import schema_for
 
-__all__ = ["Batch", "Collection", "open_collection"]
+__all__ = ["BadRow", "Batch", "Collection", "open_collection"]
 
 # Bytes of features in one batch: bounded memory whatever the size of a part.
 _BATCH_BYTES = 8 * 2**20
@@ -27,7 +27,7 @@ _BATCH_BYTES = 8 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Consecutive rows of one part that share a bank: states, and where each comes from."""
+    """Consecutive rows of one part that share a bank: states, where each comes from, and its row in the part."""
 
     states: States
     ids: list[str]
@@ -35,12 +35,22 @@ class Batch:
     dataset: list[str]
     run: list[str]
     step: list[int]
+    rows: list[int]
     bank: str
     part: str
-    first_row: int
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRow:
+    """A row that is not what it should be: where it is, and why."""
+
+    part: str
+    row: int
+    place: str
+    reason: str
 
 
 def open_collection(path: str | Path, *, partial: bool = False) -> Collection:
@@ -112,15 +122,18 @@ class Collection:
         for digest in self.banks:
             self.bank(digest)
         for batch in self:
-            for row, name in enumerate(batch.ids, start=batch.first_row):
+            for row, name in zip(batch.rows, batch.ids, strict=True):
                 key = hashlib.blake2b(name.encode(), digest_size=16).digest()
                 place = f"{batch.part}, row {row}"
                 if key in seen:
                     raise CollectionError(self.path / batch.part, f"row {row}, id", f"{name!r} is also {seen[key]}")
                 seen[key] = place
 
-    def read_part(self, name: str) -> Iterator[Batch]:
-        """The batches of one part, after its size, its hash and its schema have been checked."""
+    def read_part(self, name: str, bad: list[BadRow] | None = None) -> Iterator[Batch]:
+        """The batches of one part, after its size, its hash and its schema have been checked.
+
+        A row that is not what it should be raises; with a list `bad` it is left out and noted there instead.
+        """
         record = self.manifest.files[name]
         path = check_file(self.path, name, record, content=True)
         try:
@@ -130,47 +143,99 @@ class Collection:
                 rows = max(1, _BATCH_BYTES // width)
                 first = 0
                 for table in file.iter_batches(batch_size=rows, use_threads=False):
-                    yield from self._batches(path, name, table, first)
+                    yield from self._batches(path, name, table, first, bad)
                     first += table.num_rows
         except (pa.ArrowException, OSError) as error:
             raise CollectionError(path, "parquet", " ".join(str(error).split())) from None
         if first != record.rows:
             raise CollectionError(path, "rows", f"{first}, but the manifest says {record.rows}")
 
-    def _batches(self, path: Path, name: str, table: pa.RecordBatch, first: int) -> Iterator[Batch]:
+    def _batches(
+        self, path: Path, name: str, table: pa.RecordBatch, first: int, bad: list[BadRow] | None
+    ) -> Iterator[Batch]:
         for column in table.schema.names:
             if table.column(column).null_count:
                 raise CollectionError(path, f"column {column}", "it has missing values")
         columns = {key: table.column(key).to_pylist() for key in ("id", "bank", "source", "dataset", "run", "step")}
-        features = _features(table.column("feature"))
-        labels = table.column("label").to_numpy()
+        raw, labels = _raw_features(table.column("feature")), table.column("label").to_numpy()
         temperatures = table.column("temperature").to_numpy()
         start = 0
         for digest, run in groupby(columns["bank"]):
             stop = start + len(list(run))
-            rows = slice(start, stop)
+            rows = np.arange(start, stop)
+            start = stop
             if f"banks/{digest}.safetensors" not in self.manifest.files:
-                raise CollectionError(path, f"row {first + start}, bank", f"the manifest has no bank {digest!r}")
+                found = [BadRow(part=name, row=first + int(rows[0]), place="bank", reason=f"no bank {digest!r}")]
+                found += [replace(found[0], row=first + int(row)) for row in rows[1:]]
+                _refuse(path, found, bad)
+                continue
             bank = self.bank(digest)
-            for row, (text, label) in enumerate(zip(columns["id"][rows], labels[rows], strict=True), first + start):
-                if not text:
-                    raise CollectionError(path, f"row {row}, id", "it is empty")
-                if not 0 <= label < bank.num_classes:
-                    raise CollectionError(
-                        path, f"row {row}, label", f"expected labels in [0, {bank.num_classes}), but got {label}"
-                    )
+            width = raw.shape[1]
+            if width not in (4 * bank.dim, 8 * bank.dim):
+                reason = f"{width} bytes do not fit a bank of dimension {bank.dim}"
+                raise CollectionError(path, f"row {first + rows[0]}, feature", reason)
+            features = raw[rows].view("<f4" if width == 4 * bank.dim else "<f8").astype(np.float64)
+            ids = [columns["id"][row] for row in rows]
+            found = _bad_rows(name, first + rows, ids, labels[rows], temperatures[rows], features, bank.num_classes)
+            _refuse(path, found, bad)
+            good = ~np.isin(first + rows, [each.row for each in found])
+            if not good.any():
+                continue
+            kept = rows[good]
             yield Batch(
-                states=_states(path, bank, features[rows], labels[rows], temperatures[rows], first + start),
-                ids=columns["id"][rows],
-                source=columns["source"][rows],
-                dataset=columns["dataset"][rows],
-                run=columns["run"][rows],
-                step=columns["step"][rows],
+                states=States(
+                    bank,
+                    torch.from_numpy(features[good]),
+                    torch.from_numpy(labels[kept]),
+                    torch.from_numpy(temperatures[kept]),
+                ),
+                rows=(first + kept).tolist(),
                 bank=digest,
                 part=name,
-                first_row=first + start,
+                **{f"{key}s" if key == "id" else key: [columns[key][row] for row in kept] for key in _WORDS},
             )
-            start = stop
+
+
+_WORDS = ("id", "source", "dataset", "run", "step")
+
+
+def _bad_rows(
+    part: str,
+    rows: np.ndarray[Any, Any],
+    ids: list[str],
+    labels: np.ndarray[Any, Any],
+    temperatures: np.ndarray[Any, Any],
+    features: np.ndarray[Any, Any],
+    num_classes: int,
+) -> list[BadRow]:
+    """The first thing that is wrong with each row, in the order of rows."""
+    checks = (
+        ("id", np.array([not text for text in ids]), lambda _: "it is empty"),
+        (
+            "label",
+            (labels < 0) | (labels >= num_classes),
+            lambda i: f"expected labels in [0, {num_classes}), but got {labels[i]}",
+        ),
+        ("feature", ~np.isfinite(features).all(axis=1), lambda _: "expected numbers, but some are not finite"),
+        (
+            "temperature",
+            ~(np.isfinite(temperatures) & (temperatures > 0)),
+            lambda i: f"expected finite and > 0, but got {temperatures[i]}",
+        ),
+    )
+    found = {}
+    for place, wrong, reason in reversed(checks):
+        for i in wrong.nonzero()[0]:
+            found[int(rows[i])] = BadRow(part=part, row=int(rows[i]), place=place, reason=reason(i))
+    return [found[row] for row in sorted(found)]
+
+
+def _refuse(path: Path, found: list[BadRow], bad: list[BadRow] | None) -> None:
+    if not found:
+        return
+    if bad is None:
+        raise CollectionError(path, f"row {found[0].row}, {found[0].place}", found[0].reason)
+    bad.extend(found)
 
 
 def _check_part(path: Path, file: pq.ParquetFile, record: FileRecord) -> None:
@@ -208,33 +273,8 @@ def _check_part(path: Path, file: pq.ParquetFile, record: FileRecord) -> None:
         raise CollectionError(path, "rows", f"{metadata.num_rows} features do not fit into {record.bytes} bytes")
 
 
-def _features(column: pa.FixedSizeBinaryArray) -> np.ndarray[Any, Any]:
+def _raw_features(column: pa.FixedSizeBinaryArray) -> np.ndarray[Any, Any]:
     """Raw rows as [rows, bytes]."""
     width = column.type.byte_width
     raw = np.frombuffer(column.buffers()[1], dtype=np.uint8, count=len(column) * width, offset=column.offset * width)
     return raw.reshape(len(column), width)
-
-
-def _states(
-    path: Path,
-    bank: ClassBank,
-    raw: np.ndarray[Any, Any],
-    labels: np.ndarray[Any, Any],
-    temperatures: np.ndarray[Any, Any],
-    first: int,
-) -> States:
-    width = raw.shape[1]
-    if width not in (4 * bank.dim, 8 * bank.dim):
-        raise CollectionError(path, f"row {first}, feature", f"{width} bytes do not fit a bank of dimension {bank.dim}")
-    features = np.ascontiguousarray(raw).view("<f4" if width == 4 * bank.dim else "<f8").astype(np.float64)
-    for name, wrong in (
-        ("feature", ~np.isfinite(features).all(axis=1)),
-        ("temperature", ~(np.isfinite(temperatures) & (temperatures > 0))),
-    ):
-        if wrong.any():
-            row = int(wrong.argmax())
-            shown = "a value that is not finite" if name == "feature" else temperatures[row]
-            raise CollectionError(path, f"row {first + row}, {name}", f"expected finite and > 0, but got {shown}")
-    return States(
-        bank, torch.from_numpy(features), torch.from_numpy(labels.copy()), torch.from_numpy(temperatures.copy())
-    )
