@@ -3,6 +3,7 @@
 from importlib.metadata import version as _version
 
 from suffice import nn, special
+from suffice.audits import Audit, audit
 from suffice.contracts import (
     Allowances,
     Bounds,
@@ -47,6 +48,7 @@ from suffice.tolerances import (
 __all__ = [
     "Allowance",
     "Allowances",
+    "Audit",
     "BestAllowance",
     "Bounds",
     "Budgets",
@@ -69,6 +71,7 @@ __all__ = [
     "Tolerance",
     "Uniform",
     "__version__",
+    "audit",
     "builtin_collection",
     "cascade",
     "centered_bounds",

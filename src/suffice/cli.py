@@ -11,12 +11,19 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from suffice import __version__
+from suffice.audits.inspection import explain_audited
+from suffice.audits.ledger import read_header
+from suffice.audits.plan import Plan, pair_order
+from suffice.audits.run import run_audit
+from suffice.audits.terminal import RateColumn, print_audit, print_verification
+from suffice.audits.verification import verify_audit
 from suffice.pairs.proofs import prove_all
 from suffice.pairs.table import LadderRow, ladder_rows
-from suffice.store import CollectionError, builtin_collection, import_states, open_collection
+from suffice.store import Collection, CollectionError, builtin_collection, import_states, open_collection
 from suffice.store.summary import summarize
 
 __all__ = ["app", "main"]
@@ -123,6 +130,122 @@ def prove() -> None:
     typer.echo(f"{count - failed} of {count} statements proved in {seconds:.1f} s, in exact rational arithmetic")
     if failed:
         raise typer.Exit(1)
+
+
+@app.command()
+def audit(
+    collection: Annotated[Path | None, typer.Argument(help="A collection; without it, the built-in one.")] = None,
+    loss: Annotated[float | None, typer.Option(help="Budget for the loss error.")] = None,
+    gradient: Annotated[float | None, typer.Option(help="Budget for the feature-gradient error.")] = None,
+    probability: Annotated[float | None, typer.Option(help="Budget for the total variation of probabilities.")] = None,
+    prediction: Annotated[bool, typer.Option(help="The prediction must not change.")] = False,
+    pair: Annotated[str, typer.Option(help="debye1 to debye6.")] = "debye2",
+    contract: Annotated[str, typer.Option(help="geometry, conditioned or centered.")] = "centered",
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; made from the question without it.")] = None,
+    skip_bad: Annotated[bool, typer.Option(help="Set bad rows aside and count them, instead of stopping.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Certify every state of a collection; exit 0 if all are certified, 1 if some are not, 3 on a bad file."""
+    if loss is None and gradient is None and probability is None and not prediction:
+        loss = gradient = 1e-5
+    try:
+        plan = Plan(
+            loss=loss,
+            gradient=gradient,
+            probability=probability,
+            prediction=prediction,
+            order=pair_order(pair),
+            contract=contract,
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    try:
+        opened = builtin_collection() if collection is None else open_collection(collection)
+        folder = (
+            out or Path("audits") / f"{opened.path.name}-{plan.fingerprint(opened.digest, __version__, skip_bad)[:8]}"
+        )
+        with _progress() as progress:
+            task = progress.add_task("auditing", total=len(opened))
+            result = run_audit(opened, plan, folder, skip_bad=skip_bad, tick=lambda n: progress.advance(task, n))
+    except CollectionError as error:
+        typer.echo(f"bad collection: {error}", err=True)
+        raise typer.Exit(3) from None
+    except FileExistsError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    if as_json:
+        typer.echo((folder / "summary.json").read_text(), nl=False)
+    else:
+        console = Console()
+        print_audit(result, console if console.is_terminal else Console(width=110))
+    raise typer.Exit(0 if result.summary.inconclusive == 0 and result.summary.bad_rows == 0 else 1)
+
+
+@app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(help="The folder of an audit.")],
+    sample: Annotated[int, typer.Option(help="How many states to check.", min=1)] = 200,
+    collection: Annotated[Path | None, typer.Option(help="Where the collection is now, if it has moved.")] = None,
+    seed: Annotated[int, typer.Option(help="Which states are drawn.")] = 3407,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
+) -> None:
+    """Check an audit by independent code in rigorous arithmetic; exit 1 if anything that it certified is wrong."""
+    opened = _audited_collection(folder, collection)
+    with _progress() as progress:
+        task = progress.add_task("checking in Arb", total=None)
+        report = verify_audit(
+            folder, opened.path, sample, seed, lambda n, total: progress.update(task, completed=n, total=total)
+        )
+    if as_json:
+        typer.echo(json.dumps(asdict(report), indent=2))
+    else:
+        console = Console()
+        print_verification(report, console if console.is_terminal else Console(width=110))
+    raise typer.Exit(1 if report.violations else 0)
+
+
+@app.command()
+def inspect(
+    folder: Annotated[Path, typer.Argument(help="The folder of an audit.")],
+    state: Annotated[str, typer.Argument(help="The id of a state.")],
+    collection: Annotated[Path | None, typer.Option(help="Where the collection is now, if it has moved.")] = None,
+) -> None:
+    """Explain one audited state in words and numbers: what binds, which classes matter, what would change that."""
+    opened = _audited_collection(folder, collection)
+    try:
+        typer.echo(explain_audited(folder, opened, state))
+    except KeyError as error:
+        typer.echo(error.args[0], err=True)
+        raise typer.Exit(2) from None
+
+
+def _audited_collection(folder: Path, collection: Path | None) -> Collection:
+    """The collection that an audit was about, or exit 3."""
+    try:
+        header = read_header(folder)
+        if not (folder / "summary.json").is_file():
+            raise CollectionError(folder, "summary.json", "it is missing: run the audit to its end first")
+        where = json.loads((folder / "summary.json").read_text())["run"]["collection"]
+        builtin = where == "built-in" and collection is None
+        opened = builtin_collection() if builtin else open_collection(collection or Path(where))
+        if opened.digest != header["collection"]:
+            raise CollectionError(opened.path, "content", "this is not the collection that was audited")
+    except CollectionError as error:
+        typer.echo(f"bad file: {error}", err=True)
+        raise typer.Exit(3) from None
+    return opened
+
+
+def _progress() -> Progress:
+    """A bar on stderr with rate and time left."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        RateColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
 
 
 states_app = typer.Typer(no_args_is_help=True, help="Saved states: look into a collection, or make one from a file.")

@@ -19,4 +19,6 @@ def builtin_collection(name: str = "contrastive") -> Collection:
     """
     if name not in _NAMES:
         raise ValueError(f"Expected name in {list(_NAMES)}, but got {name!r}")
-    return open_collection(Path(str(files("suffice.store") / "builtin_states" / name)))
+    collection = open_collection(Path(str(files("suffice.store") / "builtin_states" / name)))
+    collection.builtin = name == "contrastive"
+    return collection

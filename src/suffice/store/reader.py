@@ -42,6 +42,11 @@ class Batch:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __getitem__(self, rows: slice) -> Batch:
+        """Some of the rows."""
+        lists = {name: getattr(self, name)[rows] for name in ("ids", "source", "dataset", "run", "step", "rows")}
+        return replace(self, states=self.states[rows], **lists)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadRow:
@@ -78,6 +83,8 @@ class Collection:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.path, self.manifest = folder, manifest
         self._bank: tuple[str, ClassBank] | None = None
+        # whether this is the collection that ships with the package, and so found without its path
+        self.builtin = False
 
     def __len__(self) -> int:
         return self.manifest.states

@@ -1,0 +1,140 @@
+"""Run an audit: read, compute, write, summarise; continue where an earlier run stopped."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from suffice.audits.ledger import Ledger, read_results
+from suffice.audits.plan import SCOPE, Plan
+from suffice.audits.summary import AuditSummary, summarize_results
+from suffice.audits.work import audit_states
+from suffice.store.builtin import builtin_collection
+from suffice.store.manifest import write_whole
+from suffice.store.reader import BadRow, Batch, Collection, open_collection
+from suffice.tolerances.budgets import Budgets
+
+__all__ = ["Audit", "audit", "run_audit"]
+
+# States of one result file: small enough to lose little, large enough to write quickly.
+_ROWS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """A finished audit: where it is, what was asked and what came out. `scope` says what is covered."""
+
+    path: Path
+    plan: Plan
+    summary: AuditSummary
+    seconds: float
+    scope: str = "analytic"
+
+
+def audit(
+    collection: str | Path | Collection | None,
+    budgets: Budgets,
+    *,
+    out: str | Path,
+    engine: str = "local",
+    order: int = 2,
+    contract: str = "centered",
+    skip_bad: bool = False,
+) -> Audit:
+    """Audit a collection (None: the built-in one) against budgets that are the same for every state."""
+    for name in ("loss", "probability", "gradient"):
+        if isinstance(getattr(budgets, name), torch.Tensor):
+            raise TypeError(f"Expected one {name} budget for the whole audit, but got a tensor")
+    plan = Plan(
+        loss=budgets.loss,  # type: ignore[arg-type]
+        probability=budgets.probability,  # type: ignore[arg-type]
+        gradient=budgets.gradient,  # type: ignore[arg-type]
+        prediction=budgets.prediction,
+        order=order,
+        contract=contract,
+    )
+    if collection is None:
+        collection = builtin_collection()
+    elif not isinstance(collection, Collection):
+        collection = open_collection(collection)
+    return run_audit(collection, plan, Path(out), engine=engine, skip_bad=skip_bad)
+
+
+def run_audit(
+    collection: Collection,
+    plan: Plan,
+    out: Path,
+    *,
+    engine: str = "local",
+    skip_bad: bool = False,
+    tick: Callable[[int], None] = lambda _: None,
+) -> Audit:
+    """The same with a plan; `tick` is told how many states were just finished."""
+    if engine != "local":
+        raise ValueError(f"Expected engine 'local', but got {engine!r}")
+    began = time.perf_counter()
+    release = version("suffice")
+    header = {
+        "fingerprint": plan.fingerprint(collection.digest, release, skip_bad),
+        "question": plan.words(),
+        "plan": asdict(plan),
+        "collection": collection.digest,
+        "suffice": release,
+        "skip_bad": skip_bad,
+        "scope": SCOPE,
+    }
+    ledger = Ledger(out, header)
+    with ThreadPoolExecutor(max_workers=1) as reading, ThreadPoolExecutor(max_workers=1) as writing:
+        source = _batches(collection, ledger, skip_bad)
+        upcoming = reading.submit(next, source, None)
+        written: Future[None] | None = None
+        while (batch := upcoming.result()) is not None:
+            # the next batch is read and the last one written while this one is computed
+            upcoming = reading.submit(next, source, None)
+            if not ledger.done(batch):
+                columns = audit_states(batch.states, plan)
+                if written is not None:
+                    written.result()
+                written = writing.submit(ledger.write, batch, columns)
+            tick(len(batch))
+        if written is not None:
+            written.result()
+    summary = summarize_results(read_results(out), len(ledger.bad_rows()))
+    seconds = time.perf_counter() - began
+    where = "built-in" if collection.builtin else str(collection.path)
+    run = {**_machine(), "collection": where, "engine": engine, "seconds": seconds}
+    record = {**header, "summary": asdict(summary), "run": run}
+    write_whole(out / "summary.json", (json.dumps(record, indent=1) + "\n").encode())
+    return Audit(path=out, plan=plan, summary=summary, seconds=seconds)
+
+
+def _batches(collection: Collection, ledger: Ledger, skip_bad: bool) -> Iterator[Batch]:
+    """Every batch in order, cut to the size of a result file; bad rows are noted part by part."""
+    for part in collection.parts:
+        bad: list[BadRow] | None = [] if skip_bad else None
+        for batch in collection.read_part(part, bad):
+            for start in range(0, len(batch), _ROWS):
+                yield batch[start : start + _ROWS]
+        if bad is not None:
+            ledger.note_bad(part, bad)
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "command": " ".join(["suffice", *sys.argv[1:]]) if Path(sys.argv[0]).name == "suffice" else "sf.audit",
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+    }

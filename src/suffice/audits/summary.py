@@ -1,0 +1,155 @@
+"""An audit in numbers, from its result files, in memory that does not grow with the number of states."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from suffice.audits.work import ORDERS
+
+__all__ = ["AuditSummary", "Spread", "summarize_results"]
+
+# Quantiles come from a histogram with bins of this relative width.
+_BIN = 1e-4
+
+
+@dataclass(slots=True)
+class _Histogram:
+    """Positive numbers by their logarithm; exact smallest and largest, quantiles to a relative 1e-4."""
+
+    counts: Counter[int] = field(default_factory=Counter)
+    total: int = 0
+    smallest: float = math.inf
+    largest: float = 0.0
+
+    def add(self, values: np.ndarray[Any, Any]) -> None:
+        usable = values[np.isfinite(values) & (values > 0)]
+        if not len(usable):
+            return
+        bins, numbers = np.unique(np.floor(np.log(usable) / _BIN).astype(np.int64), return_counts=True)
+        self.counts.update(dict(zip(bins.tolist(), numbers.tolist(), strict=True)))
+        self.total += len(usable)
+        self.smallest = min(self.smallest, float(usable.min()))
+        self.largest = max(self.largest, float(usable.max()))
+
+    def quantile(self, q: float) -> float:
+        wanted, passed = q * (self.total - 1), -1
+        for index in sorted(self.counts):
+            passed += self.counts[index]
+            if passed >= wanted:
+                return min(max(math.exp((index + 0.5) * _BIN), self.smallest), self.largest)
+        return math.nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How some positive numbers spread; `span` is log10 of the largest over the smallest."""
+
+    count: int
+    smallest: float | None
+    q05: float | None
+    median: float | None
+    q95: float | None
+    largest: float | None
+    span: float | None
+
+
+def _spread(histogram: _Histogram) -> Spread:
+    if not histogram.total:
+        return Spread(count=0, smallest=None, q05=None, median=None, q95=None, largest=None, span=None)
+    q05, median, q95 = (histogram.quantile(q) for q in (0.05, 0.5, 0.95))
+    return Spread(
+        count=histogram.total,
+        smallest=histogram.smallest,
+        q05=q05,
+        median=median,
+        q95=q95,
+        largest=histogram.largest,
+        span=math.log10(histogram.largest / histogram.smallest),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSummary:
+    """States of one dimension and temperature."""
+
+    dim: int
+    temperature: float
+    states: int
+    certified: int
+    b: Spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSummary:
+    """What came out of an audit."""
+
+    states: int
+    certified: int
+    inconclusive: int
+    b: Spread
+    headroom: Spread
+    groups: list[GroupSummary]
+    binding: dict[str, int]
+    status: dict[str, int]
+    tiers: dict[str, int]
+    open_by_order: dict[str, int]
+    cheapest_order_for_all: int | None
+    first_order_within_1_percent: int
+    bad_rows: int
+
+
+def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_rows: int) -> AuditSummary:
+    """One pass over the result files."""
+    b, headroom = _Histogram(), _Histogram()
+    groups: dict[tuple[int, float], tuple[Counter[str], _Histogram]] = {}
+    words: dict[str, Counter[str]] = {name: Counter() for name in ("verdict", "binding", "status", "tier")}
+    open_by_order: Counter[int] = Counter()
+    states = near = 0
+    for columns in results:
+        states += len(columns["id"])
+        bounded = columns["status"] == "bounded"
+        b.add(columns["b"][bounded])
+        headroom.add(columns["headroom"])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            near += int((np.abs(columns["b_first_order"] / columns["b"] - 1)[bounded] <= 0.01).sum())
+        for name, counter in words.items():
+            counter.update(columns[name].tolist())
+        for order in ORDERS:
+            open_by_order[order] += int((~columns[f"certified_{order}"].astype(bool)).sum())
+        keys = np.stack([columns["dim"].astype(float), columns["temperature"]], axis=1)
+        for dim, tau in np.unique(keys, axis=0):
+            rows = (keys == (dim, tau)).all(axis=1)
+            counter, histogram = groups.setdefault((int(dim), float(tau)), (Counter(), _Histogram()))
+            counter.update(columns["verdict"][rows].tolist())
+            histogram.add(columns["b"][rows & bounded])
+    closing = [order for order in ORDERS if states and not open_by_order[order]]
+    return AuditSummary(
+        states=states,
+        certified=words["verdict"]["certified"],
+        inconclusive=words["verdict"]["inconclusive"],
+        b=_spread(b),
+        headroom=_spread(headroom),
+        groups=[
+            GroupSummary(
+                dim=dim,
+                temperature=tau,
+                states=sum(counter.values()),
+                certified=counter["certified"],
+                b=_spread(histogram),
+            )
+            for (dim, tau), (counter, histogram) in sorted(groups.items())
+        ],
+        binding=dict(words["binding"].most_common()),
+        status=dict(words["status"].most_common()),
+        tiers=dict(words["tier"].most_common()),
+        open_by_order={str(order): open_by_order[order] for order in ORDERS},
+        cheapest_order_for_all=closing[0] if closing else None,
+        first_order_within_1_percent=near,
+        bad_rows=bad_rows,
+    )

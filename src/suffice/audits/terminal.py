@@ -1,0 +1,86 @@
+"""An audit's summary for a person at a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import ProgressColumn, Task
+from rich.table import Table
+from rich.text import Text
+
+from suffice.audits.plan import SCOPE
+from suffice.audits.run import Audit
+from suffice.audits.summary import Spread
+from suffice.audits.verification import Verification
+
+__all__ = ["RateColumn", "print_audit", "print_verification"]
+
+
+class RateColumn(ProgressColumn):
+    """States per second."""
+
+    def render(self, task: Task) -> Text:
+        """Nothing until there is a rate."""
+        return Text("" if task.speed is None else f"{task.speed:,.0f} states/s")
+
+
+def _numbers(spread: Spread) -> list[str]:
+    if not spread.count:
+        return ["-"] * 4
+    return [f"{spread.q05:.2e}", f"{spread.median:.2e}", f"{spread.q95:.2e}", f"{spread.span:.2f}"]
+
+
+def print_audit(audit: Audit, console: Console) -> None:
+    """States, verdicts, tolerances, what binds, which order suffices; and what is covered."""
+    summary = audit.summary
+    share = summary.certified / summary.states if summary.states else 0.0
+    console.print(f"{audit.plan.words()}", highlight=False)
+    console.print(
+        f"{summary.certified:,} of {summary.states:,} states certified ({share:.1%}), "
+        f"{summary.inconclusive:,} inconclusive"
+        + (f"; {summary.bad_rows:,} bad rows set aside" if summary.bad_rows else "")
+        + f", in {audit.seconds:.1f} s",
+        highlight=False,
+    )
+    console.print(SCOPE, highlight=False)
+    table = Table()
+    for heading in ("states", "number", "certified", "b* 5%", "median", "95%", "orders of magnitude"):
+        table.add_column(heading, justify="left" if heading == "states" else "right")
+    table.add_row("all", f"{summary.states:,}", f"{summary.certified:,}", *_numbers(summary.b))
+    for group in summary.groups:
+        name = f"p = {group.dim}, tau = {group.temperature:g}"
+        table.add_row(name, f"{group.states:,}", f"{group.certified:,}", *_numbers(group.b))
+    console.print(table)
+    if summary.headroom.count:
+        spread = summary.headroom
+        console.print(
+            f"headroom: 5% {spread.q05:.3g}, median {spread.median:.3g}, 95% {spread.q95:.3g}", highlight=False
+        )
+    for name, counts in (("binding", summary.binding), ("decided by", summary.tiers)):
+        console.print(f"{name}: " + ", ".join(f"{word} {n:,}" for word, n in counts.items()), highlight=False)
+    opened = ", ".join(f"debye{order} {n:,}" for order, n in summary.open_by_order.items())
+    console.print(f"left open by order: {opened}", highlight=False)
+    cheapest = summary.cheapest_order_for_all
+    console.print(
+        "no order certifies every state" if cheapest is None else f"debye{cheapest} is the cheapest that certifies all",
+        highlight=False,
+    )
+    console.print(f"results in {audit.path}", highlight=False)
+
+
+def print_verification(report: Verification, console: Console) -> None:
+    """What the independent check found."""
+    console.print(
+        f"{report.checked:,} of {report.states:,} states recomputed in Arb from the collection alone: "
+        f"{len(report.violations)} violations",
+        highlight=False,
+    )
+    for words, count in report.settled.items():
+        console.print(f"  {words}: {count:,}", highlight=False)
+    table = Table(title="bound over true error")
+    for heading in ("quantity", "smallest", "median", "95%", "largest"):
+        table.add_column(heading, justify="left" if heading == "quantity" else "right")
+    for name, numbers in report.conservative.items():
+        table.add_row(name, *(f"{number:.3g}" for number in numbers))
+    console.print(table)
+    for text in report.violations:
+        console.print(f"VIOLATION {text}", highlight=False)

@@ -1,0 +1,94 @@
+"""The audit of some states: one row of results a state. Pure: the same states and plan give the same numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from suffice.audits.plan import Plan
+from suffice.contracts.conditioned import conditioned_bounds
+from suffice.pairs.constants import MAX_ORDER, valid_orders
+from suffice.pairs.debye import DebyePair
+from suffice.states import States
+from suffice.tolerances.cascade import cascade
+from suffice.tolerances.certify import certify
+from suffice.tolerances.heads import own_allowances, prepare
+from suffice.tolerances.tolerance import invert_contract, tolerance
+
+__all__ = ["ORDERS", "audit_states"]
+
+ORDERS = tuple(range(1, MAX_ORDER + 1))
+Columns = dict[str, np.ndarray[Any, Any]]
+
+
+def audit_states(states: States, plan: Plan) -> Columns:
+    """Bounds, verdict, headroom, b*, what binds, the tier that decides, and the cheapest order that is adequate.
+
+    The tier is "none" where the verdict is inconclusive, the cheapest order 0 where no order is certified.
+    """
+    budgets, pair = plan.budgets, plan.pair
+    certificate = certify(states, budgets, pair, plan.contract)
+    result = tolerance(states, budgets, pair, plan.contract)
+    columns: Columns = {
+        "verdict": certificate.verdict,
+        "loss_bound": certificate.loss.numpy(force=True),
+        "probability_bound": certificate.probability.numpy(force=True),
+        "gradient_bound": certificate.gradient.numpy(force=True),
+        "prediction_certified": certificate.prediction.numpy(force=True),
+        "headroom": certificate.headroom.numpy(force=True),
+        "b": result.b.numpy(force=True),
+        "b_upper": result.upper.numpy(force=True),
+        "b_first_order": result.first_order.numpy(force=True),
+        "status": result.status,
+        "binding": result.binding,
+        "target_probability": _target_probability(states, pair),
+    }
+    tiers = cascade(states, budgets, pair)
+    # the plan's contract has the last word: a weaker one than the cascade's last tier may leave a state open
+    columns["tier"] = np.where(certificate.verdict == "certified", tiers.tier, "none")
+    return {**columns, **_orders(states, plan, certificate.verdict == "certified")}
+
+
+def _target_probability(states: States, pair: DebyePair) -> np.ndarray[Any, Any]:
+    parts = []
+    for part in states.chunks():
+        head = prepare(part, pair, distances=False).head
+        parts.append(head.log_probabilities.gather(1, part.labels[:, None]).squeeze(1).exp())
+    return torch.cat(parts).numpy(force=True)
+
+
+def _orders(states: States, plan: Plan, main: np.ndarray[Any, Any]) -> Columns:
+    """Which orders are certified, and the headroom of each by the conditioned contract: at most the centred one's."""
+    count = len(states)
+    out: Columns = {}
+    cheapest = np.zeros(count, dtype=np.int64)
+    for order in ORDERS:
+        headroom = np.full(count, np.nan)
+        certified = np.zeros(count, dtype=bool)
+        if order in valid_orders(states.bank.nu):
+            pair = DebyePair(order=order)
+            headroom = _headroom(states, plan, pair)
+            certified = main if order == plan.order else _certified(states, plan, pair)
+        out[f"headroom_{order}"] = headroom
+        out[f"certified_{order}"] = certified
+        cheapest = np.where((cheapest == 0) & certified, order, cheapest)
+    return {**out, "cheapest_order": cheapest}
+
+
+def _certified(states: States, plan: Plan, pair: DebyePair) -> np.ndarray[Any, Any]:
+    """The plan's verdict for another order; the cascade decides as its last tier, the centred contract."""
+    if plan.contract == "centered":
+        return np.asarray(cascade(states, plan.budgets, pair).verdict == "certified")
+    return np.asarray(certify(states, plan.budgets, pair, plan.contract).verdict == "certified")
+
+
+def _headroom(states: States, plan: Plan, pair: DebyePair) -> np.ndarray[Any, Any]:
+    parts = []
+    for part in states.chunks():
+        prepared = prepare(part, pair, distances=False)
+        own = own_allowances(prepared, pair)
+        inverse = invert_contract(conditioned_bounds, prepared.head, own, plan.budgets, 0)
+        parts.append(torch.where(torch.isinf(inverse.rejected), torch.inf, inverse.accepted))
+    return torch.cat(parts).numpy(force=True)

@@ -1,0 +1,212 @@
+"""The audit: its rows are what the library says, its folder is never mixed, and a killed run ends in the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import suffice as sf
+from suffice.audits.ledger import read_results
+from suffice.audits.plan import SCOPE, Plan, pair_order
+from suffice.cli import app
+from tests.attacks.test_bad_collections import _column, _rewrite_part, _set
+from tests.store.test_collection import make_states, write
+
+BUDGETS = sf.Budgets(loss=1e-4, gradient=1e-3)
+
+
+def _collection(path: Path) -> Path:
+    return write(path, make_states(30, 6, 16, 0), make_states(20, 12, 64, 1), make_states(10, 6, 16, 2))
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = sorted((folder / "results").iterdir())
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.mark.parametrize("contract", ["centered", "conditioned"])
+def test_rows_are_what_the_library_says(tmp_path: Path, contract: str) -> None:
+    path = _collection(tmp_path / "c")
+    result = sf.audit(path, BUDGETS, out=tmp_path / "a", contract=contract)
+    names = ("id", "b", "verdict", "headroom", "cheapest_order")
+    rows = {name: np.concatenate([part[name] for part in read_results(tmp_path / "a")]) for name in names}
+    batches = list(sf.open_collection(path))
+    assert rows["id"].tolist() == [name for batch in batches for name in batch.ids]
+    pair = sf.DebyePair()
+    expected = [sf.tolerance(batch.states, BUDGETS, pair, contract).b for batch in batches]
+    assert np.array_equal(rows["b"], np.concatenate([b.numpy() for b in expected]))
+    certificates = [sf.certify(batch.states, BUDGETS, pair, contract) for batch in batches]
+    assert np.array_equal(rows["headroom"], np.concatenate([c.headroom.numpy() for c in certificates]))
+    assert rows["verdict"].tolist() == [word for c in certificates for word in c.verdict.tolist()]
+    for order in (1, 3):
+        open_ = sum(
+            int((sf.certify(b.states, BUDGETS, sf.DebyePair(order=order), contract).verdict != "certified").sum())
+            for b in batches
+        )
+        assert result.summary.open_by_order[str(order)] == open_
+    assert ((rows["cheapest_order"] > 0) | (rows["verdict"] == "inconclusive")).all()
+    assert result.summary.states == 60
+    assert result.summary.certified == int((rows["verdict"] == "certified").sum())
+
+
+def test_quantiles_of_the_summary(tmp_path: Path) -> None:
+    result = sf.audit(_collection(tmp_path / "c"), BUDGETS, out=tmp_path / "a")
+    b = np.concatenate([part["b"] for part in read_results(tmp_path / "a")])
+    spread = result.summary.b
+    assert spread.smallest == b.min()
+    assert spread.largest == b.max()
+    assert spread.median == pytest.approx(np.quantile(b, 0.5, method="higher"), rel=2e-4)
+    assert spread.span == pytest.approx(np.log10(b.max() / b.min()))
+    assert sum(group.states for group in result.summary.groups) == 60
+    assert {group.dim for group in result.summary.groups} == {16, 64}
+
+
+def test_another_question_is_never_mixed_in(tmp_path: Path) -> None:
+    path = _collection(tmp_path / "c")
+    sf.audit(path, BUDGETS, out=tmp_path / "a")
+    before = _digests(tmp_path / "a")
+    for changed in ({"order": 3}, {"contract": "conditioned"}, {"skip_bad": True}):
+        with pytest.raises(FileExistsError, match="holds the audit of another question"):
+            sf.audit(path, BUDGETS, out=tmp_path / "a", **changed)  # type: ignore[arg-type]
+    with pytest.raises(FileExistsError, match="choose another --out"):
+        sf.audit(path, sf.Budgets(loss=2e-4, gradient=1e-3), out=tmp_path / "a")
+    other = write(tmp_path / "d", make_states(5))
+    with pytest.raises(FileExistsError, match="or collection"):
+        sf.audit(other, BUDGETS, out=tmp_path / "a")
+    sf.audit(path, BUDGETS, out=tmp_path / "a")
+    assert _digests(tmp_path / "a") == before
+
+
+def test_bad_rows_stop_the_audit_or_are_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "c", make_states(20))
+    _rewrite_part(path, _column("label", _set(4, 99)))
+    with pytest.raises(sf.CollectionError, match="row 4, label"):
+        sf.audit(path, BUDGETS, out=tmp_path / "a")
+    result = sf.audit(path, BUDGETS, out=tmp_path / "b", skip_bad=True)
+    assert result.summary.states == 19
+    assert result.summary.bad_rows == 1
+    runner = CliRunner()
+    shown = runner.invoke(app, ["audit", str(path), "--out", str(tmp_path / "d"), "--skip-bad", "--loss", "1"])
+    assert "1 bad rows set aside" in shown.output
+    assert shown.exit_code == 1
+    assert runner.invoke(app, ["audit", str(path), "--out", str(tmp_path / "e")]).exit_code == 3
+
+
+def test_command_line(tmp_path: Path) -> None:
+    path = str(_collection(tmp_path / "c"))
+    runner = CliRunner()
+    easy = runner.invoke(app, ["audit", path, "--loss", "1", "--gradient", "10", "--out", str(tmp_path / "easy")])
+    assert easy.exit_code == 0, easy.output
+    assert "60 of 60 states certified (100.0%)" in easy.output
+    assert "rounding" in easy.output
+    hard = runner.invoke(app, ["audit", path, "--loss", "1e-12", "--json", "--out", str(tmp_path / "hard")])
+    assert hard.exit_code == 1
+    record = json.loads(hard.stdout)
+    assert record["summary"]["inconclusive"] > 0
+    assert record["scope"] == SCOPE
+    assert record == json.loads((tmp_path / "hard" / "summary.json").read_text())
+    assert runner.invoke(app, ["audit", path, "--pair", "debye9"]).exit_code == 2
+    assert runner.invoke(app, ["audit", path, "--loss", "0"]).exit_code == 2
+    assert runner.invoke(app, ["audit", path, "--contract", "best"]).exit_code == 2
+    assert runner.invoke(app, ["audit", str(tmp_path / "none")]).exit_code == 3
+    assert runner.invoke(app, ["audit", path, "--loss", "2", "--out", str(tmp_path / "easy")]).exit_code == 2
+
+
+def test_plan() -> None:
+    assert pair_order("debye4") == 4
+    with pytest.raises(ValueError, match="Expected a pair from debye1 to debye6"):
+        pair_order("bessel")
+    with pytest.raises(ValueError, match="Expected"):
+        Plan()
+    with pytest.raises(TypeError, match="one loss budget for the whole audit"):
+        sf.audit(None, sf.Budgets(loss=torch.ones(3, dtype=torch.float64)), out="x")
+
+
+# imports once, then forks an audit for each line
+_SERVER = """
+import os, sys
+from pathlib import Path
+import suffice as sf
+from suffice.audits.plan import Plan
+from suffice.audits.run import run_audit
+for line in sys.stdin:
+    collection, out = line.split()
+    child = os.fork()
+    if not child:
+        run_audit(sf.open_collection(collection), Plan(loss=1e-4, gradient=1e-3), Path(out))
+        os._exit(0)
+    print(child, flush=True)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+def _kill_and_resume(tmp_path: Path, kills: int) -> None:
+    path = write(tmp_path / "c", *(make_states(6, 5, 16, seed) for seed in range(25)))
+    chance = random.Random(3407)
+    server = subprocess.Popen(
+        [sys.executable, "-c", _SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+
+    def run(out: Path, delay: float | None) -> int:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(f"{path} {out}\n")
+        server.stdin.flush()
+        process = int(server.stdout.readline())
+        if delay is not None:
+            time.sleep(delay)
+            os.kill(process, signal.SIGKILL)
+        return int(server.stdout.readline())
+
+    began = time.perf_counter()
+    assert run(tmp_path / "whole", None) == 0
+    seconds = time.perf_counter() - began
+    expected = _digests(tmp_path / "whole")
+    assert len(expected) == 25
+    stopped = 0
+    for number in range(kills):
+        out = tmp_path / str(number)
+        killed = run(out, chance.uniform(0, seconds))
+        had = len(list((out / "results").glob("*.parquet"))) if (out / "results").exists() else 0
+        stopped += killed != 0 and 0 < had < 25
+        assert run(out, None) == 0
+        assert _digests(out) == expected
+        record = json.loads((out / "summary.json").read_text())
+        assert record["summary"]["states"] == 150
+    server.communicate(timeout=30)
+    assert stopped >= kills // 3
+
+
+def test_a_killed_audit_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    _kill_and_resume(tmp_path, 4)
+
+
+@pytest.mark.slow
+def test_twenty_kills(tmp_path: Path) -> None:
+    _kill_and_resume(tmp_path, 20)
+
+
+def test_results_open_with_what_people_have(tmp_path: Path) -> None:
+    sf.audit(_collection(tmp_path / "c"), BUDGETS, out=tmp_path / "a")
+    table = pq.read_table(tmp_path / "a" / "results")
+    assert table.num_rows == 60
+    assert {"id", "b", "binding", "headroom", "verdict", "tier", "cheapest_order"} <= set(table.column_names)
