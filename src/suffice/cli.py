@@ -23,6 +23,7 @@ from suffice.audits.terminal import RateColumn, print_audit, print_verification
 from suffice.audits.verification import verify_audit
 from suffice.pairs.proofs import prove_all
 from suffice.pairs.table import LadderRow, ladder_rows
+from suffice.reports.page import write_page
 from suffice.store import Collection, CollectionError, builtin_collection, import_states, open_collection
 from suffice.store.summary import summarize
 
@@ -167,6 +168,7 @@ def audit(
         with _progress() as progress:
             task = progress.add_task("auditing", total=len(opened))
             result = run_audit(opened, plan, folder, skip_bad=skip_bad, tick=lambda n: progress.advance(task, n))
+        page = write_page(folder, opened)
     except CollectionError as error:
         typer.echo(f"bad collection: {error}", err=True)
         raise typer.Exit(3) from None
@@ -178,6 +180,7 @@ def audit(
     else:
         console = Console()
         print_audit(result, console if console.is_terminal else Console(width=110))
+        console.print(f"page: {page}", highlight=False)
     raise typer.Exit(0 if result.summary.inconclusive == 0 and result.summary.bad_rows == 0 else 1)
 
 

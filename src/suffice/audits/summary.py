@@ -117,7 +117,7 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
         b.add(columns["b"][bounded])
         headroom.add(columns["headroom"])
         with np.errstate(invalid="ignore", divide="ignore"):
-            near += int((np.abs(columns["b_first_order"] / columns["b"] - 1)[bounded] <= 0.01).sum())
+            near += int((np.abs(columns["b_first_order"] / columns["b_conditioned"] - 1)[bounded] <= 0.01).sum())
         for name, counter in words.items():
             counter.update(columns[name].tolist())
         for order in ORDERS:

@@ -31,6 +31,8 @@ def audit_states(states: States, plan: Plan) -> Columns:
     budgets, pair = plan.budgets, plan.pair
     certificate = certify(states, budgets, pair, plan.contract)
     result = tolerance(states, budgets, pair, plan.contract)
+    # the first-order prediction is the conditioned contract's, and is to be compared with that contract's b*
+    paper = result if plan.contract == "conditioned" else tolerance(states, budgets, pair, "conditioned")
     columns: Columns = {
         "verdict": certificate.verdict,
         "loss_bound": certificate.loss.numpy(force=True),
@@ -40,7 +42,8 @@ def audit_states(states: States, plan: Plan) -> Columns:
         "headroom": certificate.headroom.numpy(force=True),
         "b": result.b.numpy(force=True),
         "b_upper": result.upper.numpy(force=True),
-        "b_first_order": result.first_order.numpy(force=True),
+        "b_conditioned": paper.b.numpy(force=True),
+        "b_first_order": paper.first_order.numpy(force=True),
         "status": result.status,
         "binding": result.binding,
         "target_probability": _target_probability(states, pair),

@@ -1,0 +1,120 @@
+"""The page in a real browser: no errors, no network, the summary's numbers, and filters that filter."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+import suffice as sf
+from suffice.reports import write_page
+from tests.store.test_collection import make_states
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
+BUDGETS = sf.Budgets(loss=1e-4, gradient=1e-3)
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    with sf.CollectionWriter(folder / "c", "for the page") as writer:
+        for step, (source, dim) in enumerate((("proco", 16), ("patt", 64), ("proco", 64))):
+            states = make_states(15 + step, 6, dim, step)
+            writer.add(states, source=source, dataset=f"data-{step % 2}", run="</script><b>r", step=step)
+    sf.audit(folder / "c", BUDGETS, out=folder / "a")
+    write_page(folder / "a", sf.open_collection(folder / "c"))
+    return folder / "a"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield browser
+        browser.close()
+
+
+def _open(browser: Browser, audit: Path, **options: object) -> tuple[Page, list[str]]:
+    page = browser.new_page(**options)  # type: ignore[arg-type]
+    troubles: list[str] = []
+    page.on("console", lambda message: troubles.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("request", lambda request: None if request.url[:5] in ("file:", "data:") else troubles.append(request.url))
+    page.goto(f"file://{audit / 'report.html'}")
+    page.wait_for_selector("body[data-ready=yes]")
+    return page, troubles
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"viewport": {"width": 1200, "height": 900}, "color_scheme": "light"},
+        {"viewport": {"width": 1200, "height": 900}, "color_scheme": "dark"},
+        {"viewport": {"width": 390, "height": 800}, "color_scheme": "light"},
+    ],
+    ids=["light", "dark", "phone"],
+)
+def test_page_shows_the_summary_without_errors_or_requests(
+    browser: Browser, audit: Path, options: dict[str, object]
+) -> None:
+    page, troubles = _open(browser, audit, **options)
+    record = json.loads((audit / "summary.json").read_text())
+    summary = record["summary"]
+    shown = {key: page.inner_text(f"#n-{key}") for key in ("states", "certified", "inconclusive", "linear")}
+    assert {key: int(text) for key, text in shown.items()} == {
+        "states": summary["states"],
+        "certified": summary["certified"],
+        "inconclusive": summary["inconclusive"],
+        "linear": summary["first_order_within_1_percent"],
+    }
+    assert page.inner_text("#n-median") == f"{summary['b']['median']:.3g}"
+    assert page.inner_text("#n-span") == f"{summary['b']['span']:.2f}"
+    assert page.inner_text("#n-headroom") == f"{summary['headroom']['median']:.3g}"
+    assert page.inner_text("#n-order") == str(summary["cheapest_order_for_all"] or "none")
+    assert "rounding" in page.inner_text(".scope")
+    assert page.locator(".chart .main-svg").count() >= 5
+    # nothing is wider than the window
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.locator("details").count() == 10
+    assert troubles == []
+    page.close()
+
+
+@needs_browser
+def test_filters_work_by_keyboard(browser: Browser, audit: Path) -> None:
+    page, troubles = _open(browser, audit)
+    total = json.loads((audit / "summary.json").read_text())["summary"]["states"]
+    assert page.inner_text("#shown") == f"{total} of {total} states shown"
+    page.focus("#f-source")
+    page.keyboard.press("p")
+    page.select_option("#f-source", "patt")
+    assert page.inner_text("#shown") == f"16 of {total} states shown"
+    drawn = "document.getElementById('c-ordered').data.reduce((n, t) => n + t.x.length, 0)"
+    assert page.evaluate(drawn) == 16
+    page.select_option("#f-source", "all")
+    page.select_option("#f-dim", "64")
+    assert page.inner_text("#shown") == f"33 of {total} states shown"
+    page.focus("button[type=reset]")
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"document.getElementById('shown').textContent.startsWith('{total} of')")
+    page.focus("summary")
+    page.keyboard.press("Enter")
+    assert page.locator("details[open] pre").first.is_visible()
+    assert troubles == []
+    page.close()
+
+
+def test_page_is_one_file_without_addresses(audit: Path) -> None:
+    text = (audit / "report.html").read_text()
+    own = text.split("<script>")[0] + text.split('id="data">')[1]
+    assert "http://" not in own
+    assert "https://" not in own
+    # words from a collection cannot leave their place
+    assert "</script><b>r" not in text
