@@ -55,17 +55,21 @@ class ResNet(nn.Module):
 class Model(nn.Module):
     """An encoder with a projection to the p features of the vMF loss and a linear classifier."""
 
-    def __init__(self, encoder: ResNet, num_classes: int, dim: int) -> None:
+    def __init__(self, encoder: ResNet, num_classes: int, dim: int, scale: float = 1.0) -> None:
         super().__init__()
-        self.encoder = encoder
+        self.encoder, self.scale = encoder, scale
         self.classifier = nn.Linear(encoder.outputs, num_classes)
         self.projector = nn.Sequential(
             nn.Linear(encoder.outputs, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Linear(512, dim)
         )
 
     def features(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch dim"]:
-        projected: Tensor = self.projector(self.encoder(x))
-        return projected
+        return self.project(self.encoder(x))
+
+    def project(self, hidden: Float[Tensor, "batch hidden"]) -> Float[Tensor, "batch dim"]:
+        """Features from what the encoder gives; `scale` is their length in units of a fresh layer's."""
+        projected: Tensor = self.projector(hidden)
+        return self.scale * projected
 
     def classify(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch classes"]:
         logits: Tensor = self.classifier(self.encoder(x))

@@ -25,6 +25,7 @@ __all__ = ["Data", "Setting", "batches", "build", "objective", "train"]
 _BATCH = 256
 # PATT: 0.5 x cross-entropy of logits divided by 0.9
 _PATT_WEIGHT, _PATT_TEMPERATURE = 0.5, 0.9
+_SUPERVISED_SCALE = 25.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,9 @@ def train(setting: Setting, data: Data, out: Path, *, resume: bool, bfloat16: bo
 def build(setting: Setting, data: Data) -> tuple[Model, nn.Module, torch.optim.Optimizer]:
     """The model, the vMF loss and the optimiser of a setting."""
     encoder = ResNet(data.train_images.shape[1], setting.blocks)
-    model = Model(encoder, data.num_classes, setting.dim).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    # the supervised loss reads concentration off an embedding's length: near p at the start, so that R is near 0.6
+    scale = _SUPERVISED_SCALE if setting.method == "supervised" else 1.0
+    model = Model(encoder, data.num_classes, setting.dim, scale).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     loss: nn.Module
     if setting.method == "supervised":
         loss = sf.nn.SupervisedVMFLoss(data.num_classes, setting.dim, beta=1 / setting.temperature)
@@ -220,7 +223,7 @@ def _accuracy(setting: Setting, data: Data, model: Model, loss: nn.Module) -> di
         hidden = model.encoder(images)
         if "classifier" in heads:
             heads["classifier"].append(model.classifier(hidden).argmax(dim=1))
-        heads["vmf"].append(loss.logits(model.projector(hidden)).argmax(dim=1))  # type: ignore[operator]
+        heads["vmf"].append(loss.logits(model.project(hidden)).argmax(dim=1))  # type: ignore[operator]
     ranks = data.class_counts.argsort(descending=True, stable=True).argsort()[data.test_labels]
     thirds = (3 * ranks) // data.num_classes
     out: dict[str, Any] = {}

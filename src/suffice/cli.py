@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from suffice import __version__
+from suffice.audits.engines import ENGINES
 from suffice.audits.inspection import explain_audited
 from suffice.audits.ledger import read_header
 from suffice.audits.plan import Plan, pair_order
@@ -143,6 +144,10 @@ def audit(
     pair: Annotated[str, typer.Option(help="debye1 to debye6.")] = "debye2",
     contract: Annotated[str, typer.Option(help="geometry, conditioned or centered.")] = "centered",
     out: Annotated[Path | None, typer.Option(help="Folder for the results; made from the question without it.")] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray (pip install 'suffice[ray]').")] = "local",
+    ray_address: Annotated[
+        str | None, typer.Option(help="A Ray cluster; without it Ray starts on this machine.")
+    ] = None,
     skip_bad: Annotated[bool, typer.Option(help="Set bad rows aside and count them, instead of stopping.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
@@ -158,6 +163,8 @@ def audit(
             order=pair_order(pair),
             contract=contract,
         )
+        if engine not in ENGINES:
+            raise ValueError(f"Expected engine in {sorted(ENGINES)}, but got {engine!r}")
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     try:
@@ -167,7 +174,15 @@ def audit(
         )
         with _progress() as progress:
             task = progress.add_task("auditing", total=len(opened))
-            result = run_audit(opened, plan, folder, skip_bad=skip_bad, tick=lambda n: progress.advance(task, n))
+            result = run_audit(
+                opened,
+                plan,
+                folder,
+                engine=engine,
+                ray_address=ray_address,
+                skip_bad=skip_bad,
+                tick=lambda n: progress.advance(task, n),
+            )
         page = write_page(folder, opened)
     except CollectionError as error:
         typer.echo(f"bad collection: {error}", err=True)

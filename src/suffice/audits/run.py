@@ -7,7 +7,6 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,10 +14,10 @@ from typing import Any
 
 import torch
 
+from suffice.audits.engines import ENGINES
 from suffice.audits.ledger import Ledger, read_results
 from suffice.audits.plan import SCOPE, Plan
 from suffice.audits.summary import AuditSummary, summarize_results
-from suffice.audits.work import audit_states
 from suffice.store.builtin import builtin_collection
 from suffice.store.manifest import write_whole
 from suffice.store.reader import BadRow, Batch, Collection, open_collection
@@ -50,6 +49,7 @@ def audit(
     order: int = 2,
     contract: str = "centered",
     skip_bad: bool = False,
+    ray_address: str | None = None,
 ) -> Audit:
     """Audit a collection (None: the built-in one) against budgets that are the same for every state."""
     for name in ("loss", "probability", "gradient"):
@@ -67,7 +67,7 @@ def audit(
         collection = builtin_collection()
     elif not isinstance(collection, Collection):
         collection = open_collection(collection)
-    return run_audit(collection, plan, Path(out), engine=engine, skip_bad=skip_bad)
+    return run_audit(collection, plan, Path(out), engine=engine, skip_bad=skip_bad, ray_address=ray_address)
 
 
 def run_audit(
@@ -77,11 +77,12 @@ def run_audit(
     *,
     engine: str = "local",
     skip_bad: bool = False,
+    ray_address: str | None = None,
     tick: Callable[[int], None] = lambda _: None,
 ) -> Audit:
     """The same with a plan; `tick` is told how many states were just finished."""
-    if engine != "local":
-        raise ValueError(f"Expected engine 'local', but got {engine!r}")
+    if engine not in ENGINES:
+        raise ValueError(f"Expected engine in {sorted(ENGINES)}, but got {engine!r}")
     began = time.perf_counter()
     release = version("suffice")
     header = {
@@ -94,21 +95,12 @@ def run_audit(
         "scope": SCOPE,
     }
     ledger = Ledger(out, header)
-    with ThreadPoolExecutor(max_workers=1) as reading, ThreadPoolExecutor(max_workers=1) as writing:
-        source = _batches(collection, ledger, skip_bad)
-        upcoming = reading.submit(next, source, None)
-        written: Future[None] | None = None
-        while (batch := upcoming.result()) is not None:
-            # the next batch is read and the last one written while this one is computed
-            upcoming = reading.submit(next, source, None)
-            if not ledger.done(batch):
-                columns = audit_states(batch.states, plan)
-                if written is not None:
-                    written.result()
-                written = writing.submit(ledger.write, batch, columns)
-            tick(len(batch))
-        if written is not None:
-            written.result()
+
+    def finish(batch: Batch, columns: dict[str, Any]) -> None:
+        ledger.write(batch, columns)
+        tick(len(batch))
+
+    ENGINES[engine](_unfinished(_batches(collection, ledger, skip_bad), ledger, tick), plan, finish, ray_address)
     summary = summarize_results(read_results(out), len(ledger.bad_rows()))
     seconds = time.perf_counter() - began
     where = "built-in" if collection.builtin else str(collection.path)
@@ -116,6 +108,15 @@ def run_audit(
     record = {**header, "summary": asdict(summary), "run": run}
     write_whole(out / "summary.json", (json.dumps(record, indent=1) + "\n").encode())
     return Audit(path=out, plan=plan, summary=summary, seconds=seconds)
+
+
+def _unfinished(batches: Iterator[Batch], ledger: Ledger, tick: Callable[[int], None]) -> Iterator[Batch]:
+    """The batches that no earlier run has finished."""
+    for batch in batches:
+        if ledger.done(batch):
+            tick(len(batch))
+        else:
+            yield batch
 
 
 def _batches(collection: Collection, ledger: Ledger, skip_bad: bool) -> Iterator[Batch]:

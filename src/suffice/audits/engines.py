@@ -1,0 +1,86 @@
+"""Where the work of an audit is done: in this process, or by Ray tasks on a machine or a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+
+from suffice.audits.plan import Plan
+from suffice.audits.work import audit_states
+from suffice.states import ClassBank, States
+from suffice.store.reader import Batch
+
+__all__ = ["ENGINES", "run_local", "run_ray"]
+
+Columns = dict[str, np.ndarray[Any, Any]]
+Finish = Callable[[Batch, Columns], None]
+
+
+def run_local(batches: Iterator[Batch], plan: Plan, finish: Finish, address: str | None = None) -> None:
+    """One batch after the other with torch's own threads; the next is read and the last written meanwhile."""
+    del address
+    with ThreadPoolExecutor(max_workers=1) as reading, ThreadPoolExecutor(max_workers=1) as writing:
+        upcoming = reading.submit(next, batches, None)
+        written: Future[None] | None = None
+        while (batch := upcoming.result()) is not None:
+            upcoming = reading.submit(next, batches, None)
+            columns = audit_states(batch.states, plan)
+            if written is not None:
+                written.result()
+            written = writing.submit(finish, batch, columns)
+        if written is not None:
+            written.result()
+
+
+def run_ray(batches: Iterator[Batch], plan: Plan, finish: Finish, address: str | None = None) -> None:
+    """Ray Core tasks, a few more than there are CPUs at a time; a bank is put into the object store once.
+
+    Ray runs a task again if its worker is lost. Results are written here, so that no worker needs the folder.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise ImportError("The ray engine needs Ray: pip install 'suffice[ray]'") from None
+    started = not ray.is_initialized()
+    if started:
+        ray.init(address=address, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    try:
+        task = ray.remote(max_retries=5)(_work)
+        limit = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        banks: dict[str, Any] = {}
+        running: dict[Any, Batch] = {}
+        for batch in batches:
+            if batch.bank not in banks:
+                bank = batch.states.bank
+                arrays = (bank.directions.numpy(), bank.concentrations.numpy(), bank.biases.numpy())
+                banks[batch.bank] = ray.put(arrays)
+            states = batch.states
+            columns = (states.features.numpy(), states.labels.numpy(), states.temperature.numpy())
+            running[task.remote(banks[batch.bank], columns, plan)] = batch
+            if len(running) >= limit:
+                _collect(ray, running, finish)
+        while running:
+            _collect(ray, running, finish)
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _collect(ray: Any, running: dict[Any, Batch], finish: Finish) -> None:
+    """Wait for one task and write what it found."""
+    (done, *_), _ = ray.wait(list(running), num_returns=1)
+    finish(running.pop(done), ray.get(done))
+
+
+def _work(bank: tuple[Any, ...], columns: tuple[Any, ...], plan: Plan) -> Columns:
+    """One task: arrays from the object store are read-only, torch wants its own."""
+    torch.set_num_threads(1)
+    own = [torch.from_numpy(array.copy()) for array in (*bank, *columns)]
+    return audit_states(States(ClassBank(*own[:3]), *own[3:]), plan)
+
+
+ENGINES = {"local": run_local, "ray": run_ray}
