@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import re
 from pathlib import Path
 
@@ -51,3 +52,12 @@ def test_the_endpoint_table_is_what_the_code_makes() -> None:
     for gap, *documented in rows:
         # the last digits depend on the machine's libm
         assert list(endpoint_errors(gap)) == pytest.approx(documented, rel=1.0)
+
+
+def test_the_api_page_is_what_the_docstrings_say() -> None:
+    specification = importlib.util.spec_from_file_location("make_api", ROOT / "docs" / "make_api.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    assert (ROOT / "docs" / "api.md").read_text() == module.api_page()
