@@ -21,7 +21,7 @@ from suffice.audits.ledger import read_header
 from suffice.audits.plan import Plan, pair_order
 from suffice.audits.run import run_audit
 from suffice.audits.terminal import RateColumn, print_audit, print_verification
-from suffice.audits.verification import verify_audit
+from suffice.audits.verification import verify_audit, verify_everything
 from suffice.pairs.proofs import prove_all
 from suffice.pairs.table import LadderRow, ladder_rows
 from suffice.reports.page import write_page
@@ -203,6 +203,7 @@ def audit(
 def verify(
     folder: Annotated[Path, typer.Argument(help="The folder of an audit.")],
     sample: Annotated[int, typer.Option(help="How many states to check.", min=1)] = 200,
+    everything: Annotated[bool, typer.Option("--all", help="Every state, by enclosures; Arb for the sample.")] = False,
     collection: Annotated[Path | None, typer.Option(help="Where the collection is now, if it has moved.")] = None,
     seed: Annotated[int, typer.Option(help="Which states are drawn.")] = 3407,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
@@ -210,10 +211,15 @@ def verify(
     """Check an audit by independent code in rigorous arithmetic; exit 1 if anything that it certified is wrong."""
     opened = _audited_collection(folder, collection)
     with _progress() as progress:
-        task = progress.add_task("checking in Arb", total=None)
-        report = verify_audit(
-            folder, opened.path, sample, seed, lambda n, total: progress.update(task, completed=n, total=total)
-        )
+        task = progress.add_task("checking", total=None)
+
+        def tick(n: int, total: int) -> None:
+            progress.update(task, completed=n, total=total)
+
+        if everything:
+            report = verify_everything(folder, opened, sample, seed, tick)
+        else:
+            report = verify_audit(folder, opened.path, sample, seed, tick)
     if as_json:
         typer.echo(json.dumps(asdict(report), indent=2))
     else:

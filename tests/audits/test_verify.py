@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import suffice as sf
 from suffice.audits import verify
-from suffice.audits.verification import verify_audit
+from suffice.audits.verification import verify_audit, verify_everything
 from suffice.cli import app
 from suffice.pairs import surrogate
 from tests.store.test_collection import make_states, write
@@ -71,6 +71,25 @@ def test_what_is_wrong_is_found(
     assert all(re.search(message, text) for text in report.violations)
 
 
+@pytest.mark.parametrize("contract", ["centered", "conditioned"])
+def test_all_states_by_enclosures(tmp_path: Path, contract: str) -> None:
+    collection = write(tmp_path / "c", make_states(30, 6, 64, 0), make_states(20, 9, 128, 1), make_states(5, 4, 8, 2))
+    sf.audit(collection, BUDGETS, out=tmp_path / "a", contract=contract)
+    opened = sf.open_collection(collection)
+    report = verify_everything(tmp_path / "a", opened, 4, 0)
+    assert report.violations == []
+    assert report.checked == 55
+    # the enclosures are useless at p = 8: Arb has judged all of those
+    assert 9 >= report.in_arb >= 5
+    assert sum(report.settled.values()) == 55
+    slow = verify_audit(tmp_path / "a", collection, 100, 0)
+    assert slow.settled == report.settled
+    for column in ("loss_bound", "gradient_bound"):
+        _tamper(tmp_path / "a", column, lambda x: x * 1e-5)
+        assert len(verify_everything(tmp_path / "a", opened, 4, 0).violations) >= 55
+        _tamper(tmp_path / "a", column, lambda x: x * 1e5)
+
+
 def test_certified_states_that_are_not_adequate_are_found(tmp_path: Path) -> None:
     collection = write(tmp_path / "c", make_states(12, 6, 8, 0))
     sf.audit(collection, sf.Budgets(gradient=1e-9), out=tmp_path / "a")
@@ -106,6 +125,7 @@ def test_command_line(tmp_path: Path) -> None:
     shown = runner.invoke(app, ["verify", str(audit), "--sample", "5"])
     assert shown.exit_code == 0, shown.output
     assert "5 of 24 states recomputed" in shown.output
+    assert "24 of 24 states" in runner.invoke(app, ["verify", str(audit), "--all", "--sample", "2"]).output
     record = json.loads(runner.invoke(app, ["verify", str(audit), "--sample", "3", "--json"]).stdout)
     assert record["checked"] == 3
     explained = runner.invoke(app, ["inspect", str(audit), "a:0:3"])

@@ -23,7 +23,7 @@ from suffice.store.manifest import write_whole
 from suffice.store.reader import BadRow, Batch, Collection, open_collection
 from suffice.tolerances.budgets import Budgets
 
-__all__ = ["Audit", "audit", "run_audit"]
+__all__ = ["Audit", "audit", "result_batches", "run_audit"]
 
 # States of one result file: small enough to lose little, large enough to write quickly.
 _ROWS = 4096
@@ -100,7 +100,8 @@ def run_audit(
         ledger.write(batch, columns)
         tick(len(batch))
 
-    ENGINES[engine](_unfinished(_batches(collection, ledger, skip_bad), ledger, tick), plan, finish, ray_address)
+    batches = result_batches(collection, skip_bad=skip_bad, note=ledger.note_bad)
+    ENGINES[engine](_unfinished(batches, ledger, tick), plan, finish, ray_address)
     summary = summarize_results(read_results(out), len(ledger.bad_rows()))
     seconds = time.perf_counter() - began
     where = "built-in" if collection.builtin else str(collection.path)
@@ -119,15 +120,17 @@ def _unfinished(batches: Iterator[Batch], ledger: Ledger, tick: Callable[[int], 
             yield batch
 
 
-def _batches(collection: Collection, ledger: Ledger, skip_bad: bool) -> Iterator[Batch]:
-    """Every batch in order, cut to the size of a result file; bad rows are noted part by part."""
+def result_batches(
+    collection: Collection, *, skip_bad: bool, note: Callable[[str, list[BadRow]], None] = lambda _p, _b: None
+) -> Iterator[Batch]:
+    """Every batch in order, cut to the size of a result file; `note` hears which rows of a part were set aside."""
     for part in collection.parts:
         bad: list[BadRow] | None = [] if skip_bad else None
         for batch in collection.read_part(part, bad):
             for start in range(0, len(batch), _ROWS):
                 yield batch[start : start + _ROWS]
         if bad is not None:
-            ledger.note_bad(part, bad)
+            note(part, bad)
 
 
 def _machine() -> dict[str, Any]:

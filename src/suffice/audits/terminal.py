@@ -70,8 +70,8 @@ def print_audit(audit: Audit, console: Console) -> None:
 def print_verification(report: Verification, console: Console) -> None:
     """What the independent check found."""
     console.print(
-        f"{report.checked:,} of {report.states:,} states recomputed in Arb from the collection alone: "
-        f"{len(report.violations)} violations",
+        f"{report.checked:,} of {report.states:,} states recomputed from the collection alone, "
+        f"{report.in_arb:,} of them in Arb: {len(report.violations)} violations",
         highlight=False,
     )
     for words, count in report.settled.items():

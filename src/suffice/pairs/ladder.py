@@ -25,6 +25,7 @@ from suffice.pairs.constants import concrete
 from suffice.pairs.polynomials import Polynomial, shift_center
 
 __all__ = [
+    "CENTER",
     "Endpoint",
     "correction",
     "difference",
@@ -36,11 +37,14 @@ __all__ = [
     "ratio_derivative",
     "slope",
     "slope_difference",
+    "tail_divided",
+    "tail_polynomial",
 ]
 
 # The polynomials alternate with large coefficients: in powers of t the terms of order 6 at nu = 3/2 add up to 900
 # times their sum. In powers of t - 3/4 it is 14 times, for one subtraction more.
 _CENTER = Fraction(3, 4)
+CENTER = float(_CENTER)
 
 # table[j][m - 2] multiplies nu^-(m-2) (t - 3/4)^j
 _Table = tuple[tuple[float, ...], ...]
@@ -79,6 +83,34 @@ def _coefficients(table: _Table, nu: float | Tensor) -> list[Any]:
             total = total * eps + c
         out.append(total)
     return out
+
+
+def _tail(kind: str, order: int, last: int, nu: float) -> list[float]:
+    """The coefficients of the terms after `order` up to `last` alone, by powers of t - 3/4."""
+    table = _table(kind, last)
+    # column m - 2 of a row is the m-th term's
+    return _coefficients(tuple(tuple(0.0 if m < order - 1 else c for m, c in enumerate(row)) for row in table), nu)
+
+
+def tail_polynomial(kind: str, order: int, last: int, nu: float, theta: Tensor) -> tuple[Tensor, Tensor]:
+    """The terms after `order` at t = theta + 3/4, and the sum of their absolute values."""
+    value, size = torch.zeros_like(theta), torch.zeros_like(theta)
+    for a in reversed(_tail(kind, order, last, nu)):
+        value = value * theta + a
+        size = size * theta.abs() + abs(a)
+    return value, size
+
+
+def tail_divided(order: int, last: int, nu: float, theta_k: Tensor, theta_r: Tensor) -> tuple[Tensor, Tensor]:
+    """The divided difference of the potential's terms after `order`, as in `difference_from_radii`, and its size."""
+    at_k, divided = torch.zeros_like(theta_k), torch.zeros_like(theta_r * theta_k)
+    size_k, size = torch.zeros_like(theta_k), torch.zeros_like(divided)
+    for a in reversed(_tail("potential", order, last, nu)[1:]):
+        at_k = at_k * theta_k + a
+        divided = divided * theta_r + at_k
+        size_k = size_k * theta_k.abs() + abs(a)
+        size = size * theta_r.abs() + size_k
+    return divided, size
 
 
 def _evaluate(coefficients: list[Any], theta: Tensor) -> Tensor:
