@@ -96,7 +96,8 @@ def _tier_bounds(name: str, states: States, pair: Pair) -> Bounds:
     contracts: dict[str, Callable[..., Bounds]] = {"geometry": geometry_bounds, "centered": centered_bounds}
     contract = contracts.get(name, conditioned_bounds)
     uniform = name in ("geometry", "conditioned")
-    allowances = _uniform(prepared, pair) if uniform else own_allowances(prepared, pair)
+    matched = name == "centered"
+    allowances = _uniform(prepared, pair) if uniform else own_allowances(prepared, pair, matched_gaps=matched)
     result: Bounds = contract(prepared.head, allowances)
     return result
 
@@ -110,5 +111,4 @@ def _uniform(prepared: Prepared, pair: Pair) -> Allowances:
             d=quarter.score_allowance(geometry.nu, geometry.concentrations, geometry.radii, geometry.squared_gaps),
             a=quarter.allowance(geometry.nu, geometry.radii),
         )
-    own = own_allowances(prepared, pair)
-    return Allowances(d=own.d, a=own.a)
+    return own_allowances(prepared, pair, matched_gaps=False)

@@ -65,7 +65,7 @@ def certify(states: States, budgets: Budgets, pair: Pair, contract: str = "cente
     start = 0
     for part in states.chunks():
         prepared = prepare(part, pair, distances=contract == "centered")
-        own = own_allowances(prepared, pair)
+        own = own_allowances(prepared, pair, matched_gaps=contract == "centered")
         one = torch.ones_like(prepared.head.gradient_scale)
         result = bounds(prepared.head, own)
         inverse = invert_contract(bounds, prepared.head, own, budgets, start, at_one=result)

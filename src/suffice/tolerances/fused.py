@@ -246,7 +246,7 @@ def _directly(
     done = 0
     for chunk in part.chunks():
         prepared = prepare(chunk, pair, distances=False)
-        exact = conditioned_bounds(prepared.head, own_allowances(prepared, pair))
+        exact = conditioned_bounds(prepared.head, own_allowances(prepared, pair, matched_gaps=False))
         where = rows[done : done + len(chunk)]
         loss[where] = -prepared.head.log_probabilities.gather(1, chunk.labels[:, None]).squeeze(1)
         for name in _BOUNDS:

@@ -85,13 +85,15 @@ def _distances(states: States, geometry: Geometry, pair: Pair, log_pi: Tensor) -
     return rho.scatter(1, top[:, None], (direct + gamma * spread)[:, None])
 
 
-def uniform_allowances(prepared: Prepared) -> Allowances:
-    """The paper's family at b = 1: d_j = g_j, a_j = 1 (eq:uniform-allowance-family), with matched gaps.
+def uniform_allowances(prepared: Prepared, *, matched_gaps: bool = True) -> Allowances:
+    """The paper's family at b = 1: d_j = g_j, a_j = 1 (eq:uniform-allowance-family), with matched gaps unless told.
 
     |e_i - e_j| <= min(|r_i - r_j| + |k_i - k_j|, g_i + g_j) for errors that integrate one function bounded by 1.
     """
     geometry = prepared.geometry
     d = geometry.gaps
+    if not matched_gaps:
+        return Allowances(d=d, a=torch.ones_like(d))
 
     def matched(index: Tensor) -> Tensor:
         r, k = geometry.radii, geometry.concentrations
@@ -103,12 +105,17 @@ def uniform_allowances(prepared: Prepared) -> Allowances:
     return Allowances(d=d, a=torch.ones_like(d), to_target=matched(prepared.head.target), to_top=matched(prepared.top))
 
 
-def own_allowances(prepared: Prepared, pair: Pair) -> Allowances:
-    """The pair's own envelope: d_j integrated between k_j and r_j, a_j at r_j, and its matched gaps."""
+def own_allowances(prepared: Prepared, pair: Pair, *, matched_gaps: bool = True) -> Allowances:
+    """The pair's own envelope: d_j integrated between k_j and r_j, a_j at r_j, and its matched gaps unless told.
+
+    Only the centred contract uses matched gaps, and they cost more than all the rest.
+    """
     geometry = prepared.geometry
     nu, k, r = geometry.nu, geometry.concentrations, geometry.radii
     d = pair.score_allowance(nu, k, r, geometry.squared_gaps)
     a = pair.allowance(nu, r)
+    if not matched_gaps:
+        return Allowances(d=d, a=a)
 
     def matched(index: Tensor) -> Tensor:
         radius, ratio = at_class(r, index)[:, None], at_class(a, index)[:, None]

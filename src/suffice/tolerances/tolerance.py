@@ -72,7 +72,7 @@ def tolerance(states: States, budgets: Budgets, pair: Pair, contract: str = "cen
     start = 0
     for part in states.chunks():
         prepared = prepare(part, pair, distances=contract == "centered")
-        unit = uniform_allowances(prepared)
+        unit = uniform_allowances(prepared, matched_gaps=contract == "centered")
         slopes = first_order(prepared.head, unit)
         inverse = invert_contract(bounds, prepared.head, unit, budgets, start)
         linear = _linear(slopes, budgets, start)
@@ -98,7 +98,7 @@ def sensitivity(states: States, pair: Pair) -> Sensitivity:
     parts = []
     for part in states.chunks():
         prepared = prepare(part, pair, distances=False)
-        parts.append(first_order(prepared.head, uniform_allowances(prepared)))
+        parts.append(first_order(prepared.head, uniform_allowances(prepared, matched_gaps=False)))
     return Sensitivity(
         loss=torch.cat([s.loss for s in parts]),
         probability=torch.cat([s.probability for s in parts]),
@@ -141,10 +141,23 @@ def invert_contract(
 
     The conditioned contract is inverted by its series where they settle it (docs/theory.md, 6.8), all else directly.
     """
-    plain = at_one is None and head.h_bound == 1 and not budgets.prediction
-    if plain and bounds is conditioned_bounds:
-        return _by_series(head, unit, budgets, start)
-    return invert_directly(bounds, head, unit, budgets, start, at_one)
+    if bounds is not conditioned_bounds or head.h_bound != 1 or budgets.prediction:
+        return invert_directly(bounds, head, unit, budgets, start, at_one)
+    inverse = _by_series(head, unit, budgets, start)
+    return inverse if at_one is None else _with_one(inverse, at_one, budgets, start, head.gradient_scale)
+
+
+def _with_one(inverse: Inverse, at_one: Bounds, budgets: Budgets, start: int, like: Tensor) -> Inverse:
+    """The same with what was found at 1 as a bracket point, so that "certified" and "headroom >= 1" cannot disagree."""
+    everywhere = torch.arange(len(like), device=like.device)
+    at = judged(loads(at_one, budgets, everywhere, start, like))
+    below = torch.tensor(1 - torch.finfo(like.dtype).eps, dtype=like.dtype, device=like.device)
+    return Inverse(
+        accepted=torch.where(at.accepted, inverse.accepted.clamp_min(1), torch.minimum(inverse.accepted, below)),
+        rejected=torch.where(at.accepted, inverse.rejected, inverse.rejected.clamp_max(1)),
+        binding=torch.where(at.accepted | (inverse.rejected <= 1), inverse.binding, at.binding),
+        evaluations=inverse.evaluations,
+    )
 
 
 def _by_series(head: SoftmaxHead, unit: Allowances, budgets: Budgets, start: int) -> Inverse:
