@@ -159,7 +159,7 @@ def _errors(state: sf.States) -> dict[str, tuple[float, float]]:
     loss, gradient = float(exact.loss.mid[0]), exact.gradient.mid[0]
     out = {}
     for name, dtype in (("float64", torch.float64), ("float32", torch.float32)):
-        f = state.features.to(dtype).requires_grad_()
+        f = state.features.clone().to(dtype).requires_grad_()
         bank = state.bank
         q = primitives.scores(
             bank.nu, f / state.temperature.to(dtype)[:, None], bank.directions.to(dtype), bank.concentrations.to(dtype)
