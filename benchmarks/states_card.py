@@ -199,9 +199,9 @@ def main() -> None:
     path = ROOT / "docs" / "states.md"
     text = path.read_text()
     for name, table in card().items():
-        start, end = f"<!-- {name} -->\n", f"\n<!-- end {name} -->"
+        start, end = f"<!-- {name} -->\n", f"<!-- end {name} -->"
         before, rest = text.split(start)
-        text = before + start + table + end + rest.split(end)[1]
+        text = f"{before}{start}{table}\n{end}{rest.split(end)[1]}"
     path.write_text(text)
 
 
