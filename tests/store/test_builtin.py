@@ -97,7 +97,7 @@ def test_loss_is_exact_where_the_published_recurrence_is_not(
     batch = next(b for b in collection if b.states.bank.dim == dim and b.states.bank.num_classes == 100)
     errors = states_card._errors(states_card._scaled(batch.states[:1], largest))
     assert max(errors["float64"]) < 1e-6
-    assert max(errors["float32"]) < 1e-3
+    assert max(errors["float32"]) < 2e-5
     if largest:
-        assert not max(errors["miller"]) < 0.1
+        assert max(errors["miller"]) > 1e-5
     assert torch.isfinite(torch.tensor(errors["float64"])).all()

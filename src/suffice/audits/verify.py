@@ -124,6 +124,7 @@ class _Sides:
     slopes: list[arb]
     exact_slopes: list[arb]
     norm: Callable[[list[arb]], arb]
+    distances: Callable[[], list[arb]]
 
 
 def _softmax(scores: list[arb]) -> list[arb]:
@@ -167,6 +168,19 @@ def _sides(state: _State, order: int) -> _Sides:
         ]
         return sum((c * c for c in coordinates), arb(0)).sqrt()
 
+    approximate_pi = _softmax(approximate)
+
+    def distances() -> list[arb]:
+        """|hhat_j - c| with hhat_j = slope_j v_j and c their mean under pi: one vector a class."""
+        vectors = [
+            [s * (kj * m + x) for m, x in zip(row, u, strict=True)] for s, kj, row in zip(slopes, k, mu, strict=True)
+        ]
+        center = [
+            sum((p * c for p, c in zip(approximate_pi, column, strict=True)), arb(0))
+            for column in zip(*vectors, strict=True)
+        ]
+        return [sum(((a - c) ** 2 for a, c in zip(vector, center, strict=True)), arb(0)).sqrt() for vector in vectors]
+
     return _Sides(
         nu=nu,
         tau=tau,
@@ -176,11 +190,12 @@ def _sides(state: _State, order: int) -> _Sides:
         g=[abs(rj - kj) for rj, kj in zip(r, k, strict=True)],
         approximate=approximate,
         errors=[a - e for a, e in zip(approximate, exact, strict=True)],
-        pi=_softmax(approximate),
+        pi=approximate_pi,
         exact_pi=_softmax(exact),
         slopes=slopes,
         exact_slopes=exact_slopes,
         norm=norm,
+        distances=distances,
     )
 
 
@@ -242,8 +257,7 @@ def _centered(sides: _Sides, b: arb) -> dict[str, arb]:
     size = sum((pi[i] * matched(i, y).expm1() for i in classes if i != y), arb(0))
     # P_y >= pi_y/(1 + S)
     away = 1 - pi[y] / (1 + size)
-    center = [p * s for p, s in zip(pi, sides.slopes, strict=True)]
-    distances = [sides.norm([(j == i) * sides.slopes[i] - c for i, c in enumerate(center)]) for j in classes]
+    distances = sides.distances()
     probability, gradient = paper["probability"], paper["gradient"]
     for d in ([b * g for g in sides.g], [matched(j, w) for j in classes]):
         tv, _, upper = _total_variation(pi, d)
