@@ -99,5 +99,5 @@ def test_loss_is_exact_where_the_published_recurrence_is_not(
     assert max(errors["float64"]) < 1e-6
     assert max(errors["float32"]) < 2e-5
     if largest:
-        assert max(errors["miller"]) > 1e-5
+        assert max(errors["miller"]) > 1e6 * max(errors["float64"])
     assert torch.isfinite(torch.tensor(errors["float64"])).all()
