@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -174,7 +175,9 @@ def _kill_and_resume(tmp_path: Path, kills: int) -> None:
         process = int(server.stdout.readline())
         if delay is not None:
             time.sleep(delay)
-            os.kill(process, signal.SIGKILL)
+            # it may have finished just before
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         return int(server.stdout.readline())
 
     began = time.perf_counter()
