@@ -32,7 +32,10 @@ def _audited(tmp_path: Path, contract: str) -> tuple[Path, Path]:
     return tmp_path / "a", collection
 
 
-@pytest.mark.parametrize("contract", ["centered", "conditioned"])
+CONTRACTS = ["centered", "conditioned", "geometry"]
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
 def test_nothing_is_wrong(tmp_path: Path, contract: str) -> None:
     audit, collection = _audited(tmp_path, contract)
     report = verify_audit(audit, collection, 100, 0)
@@ -59,7 +62,7 @@ def _tamper(audit: Path, column: str, change: Callable[[np.ndarray], np.ndarray]
         ("b", lambda x: x * 1.0001, r"b\*: .* bound at .* is not proved"),
     ],
 )
-@pytest.mark.parametrize("contract", ["centered", "conditioned"])
+@pytest.mark.parametrize("contract", CONTRACTS)
 def test_what_is_wrong_is_found(
     tmp_path: Path, contract: str, column: str, change: Callable[[np.ndarray], np.ndarray], message: str
 ) -> None:
@@ -88,6 +91,19 @@ def test_all_states_by_enclosures(tmp_path: Path, contract: str) -> None:
         _tamper(tmp_path / "a", column, lambda x: x * 1e-5)
         assert len(verify_everything(tmp_path / "a", opened, 4, 0).violations) >= 55
         _tamper(tmp_path / "a", column, lambda x: x * 1e5)
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_the_prediction_budget_is_checked(tmp_path: Path, contract: str) -> None:
+    collection = write(tmp_path / "c", make_states(12, 6, 16, 0))
+    sf.audit(collection, sf.Budgets(prediction=True), out=tmp_path / "a", contract=contract)
+    report = verify_audit(tmp_path / "a", collection, 20, 0)
+    assert report.violations == []
+    assert report.settled == {"certified: adequate": 12}
+    _tamper(tmp_path / "a", "b", lambda x: x * 1.0001)
+    found = verify_audit(tmp_path / "a", collection, 20, 0).violations
+    assert len(found) == 12
+    assert all("prediction is not proved to be kept" in text for text in found)
 
 
 def test_certified_states_that_are_not_adequate_are_found(tmp_path: Path) -> None:

@@ -234,6 +234,28 @@ def _total_variation(pi: list[arb], d: list[arb]) -> tuple[arb, list[arb], list[
     return (_larger(d) / 2).tanh().min(half), lower, upper
 
 
+def _geometry(sides: _Sides, b: arb) -> dict[str, arb]:
+    """The bounds of prop:contrastive-contract for the uniform family d = b g, a = b."""
+    largest = b * _larger(sides.g)
+    tv = (largest / 2).tanh()
+    return {
+        "loss": largest + b * sides.g[sides.y],
+        "probability": tv,
+        "gradient": (2 * tv + 2 * b) / sides.tau,
+        "prediction": 2 * largest / _margin(sides),
+    }
+
+
+def _margin(sides: _Sides) -> arb:
+    """The top score less the second; a ball around zero at a tie."""
+    w = _top(sides.approximate)
+    others = [sides.approximate[w] - q for j, q in enumerate(sides.approximate) if j != w]
+    smallest = others[0]
+    for gap in others[1:]:
+        smallest = smallest.min(gap)
+    return smallest
+
+
 def _conditioned(sides: _Sides, b: arb) -> dict[str, arb]:
     """B_L, B_P and B_g of prop:objective-conditioned-contract for the uniform family d = b g, a = b."""
     pi, y = sides.pi, sides.y
@@ -241,7 +263,12 @@ def _conditioned(sides: _Sides, b: arb) -> dict[str, arb]:
     loss = (1 + sum((pi[i] * (d[i] + d[y]).expm1() for i in range(len(pi)) if i != y), arb(0))).log()
     tv, _, _ = _total_variation(pi, d)
     rest = sum((p for j, p in enumerate(pi) if j != y), arb(0))
-    return {"loss": loss, "probability": tv, "gradient": (2 * tv + 2 * rest * b) / sides.tau}
+    return {
+        "loss": loss,
+        "probability": tv,
+        "gradient": (2 * tv + 2 * rest * b) / sides.tau,
+        "prediction": 2 * _larger(d) / _margin(sides),
+    }
 
 
 def _centered(sides: _Sides, b: arb) -> dict[str, arb]:
@@ -266,10 +293,17 @@ def _centered(sides: _Sides, b: arb) -> dict[str, arb]:
         moved = moved / sum((p * (-x).exp() for p, x in zip(pi, d, strict=True)), arb(0))
         others = b * sum((upper[j] for j in classes if j != y), arb(0))
         gradient = gradient.min((moved + others.min(away * b) + away * b) / sides.tau)
-    return {"loss": paper["loss"].min((1 + size).log()), "probability": probability, "gradient": gradient}
+    q = sides.approximate
+    use = _larger([matched(j, w) / (q[w] - q[j]) for j in classes if j != w])
+    return {
+        "loss": paper["loss"].min((1 + size).log()),
+        "probability": probability,
+        "gradient": gradient,
+        "prediction": paper["prediction"].min(use),
+    }
 
 
-_CONTRACTS = {"conditioned": _conditioned, "centered": _centered}
+_CONTRACTS = {"geometry": _geometry, "conditioned": _conditioned, "centered": _centered}
 
 
 def check_state(state: _State, row: dict[str, Any], plan: dict[str, Any]) -> Checked:
@@ -306,11 +340,14 @@ def _judge(sides: _Sides, errors: dict[str, arb], row: dict[str, Any], plan: dic
     settled = "adequate" if all(met) else "violated" if any(broken) else "unsettled"
     if row["verdict"] == "certified" and settled != "adequate":
         wrong.append(f"verdict: certified, but it is {settled}")
-    if row["status"] == "bounded" and plan["contract"] in _CONTRACTS:
+    if row["status"] == "bounded":
         at = _CONTRACTS[plan["contract"]](sides, arb(float(row["b"])))
         for name, limit in budgets.items():
             if not at[name] <= arb(limit):
                 wrong.append(f"b*: {name} bound at {row['b']} is not proved to be at most {limit}")
+        # the margin test is strict: all of the margin may not be used
+        if plan["prediction"] and not at["prediction"] < 1:
+            wrong.append(f"b*: the prediction is not proved to be kept at {row['b']}")
     return Checked(
         id=row["id"],
         verdict=row["verdict"],
