@@ -57,8 +57,7 @@ class Plan:
 
     def words(self) -> str:
         """The question in a line."""
-        budgets = [
-            f"{name} {getattr(self, name):g}" for name in ("loss", "probability", "gradient") if getattr(self, name)
-        ]
-        budgets += ["the prediction"] if self.prediction else []
-        return f"does debye{self.order} keep {', '.join(budgets)}, by the {self.contract} contract?"
+        errors = {"loss": "loss error", "probability": "total variation", "gradient": "gradient error"}
+        limits = [f"{words} within {getattr(self, name):g}" for name, words in errors.items() if getattr(self, name)]
+        limits += ["the prediction unchanged"] if self.prediction else []
+        return f"does debye{self.order} keep {' and '.join(limits)}, by the {self.contract} contract?"
