@@ -9,8 +9,7 @@ from flint import arb, ctx
 import suffice as sf
 from suffice.contracts import SoftmaxHead, centered_bounds, conditioned_bounds, geometry_bounds
 from suffice.objectives.contrastive import radial_slopes
-from suffice.objectives.reference import softmax_exponents
-from suffice.pairs import reference, surrogate
+from suffice.objectives.rigorous import RigorousState
 from suffice.tolerances.heads import prepare, uniform_allowances
 from tests.reference.states import SHAPES, actual_errors, many_states, piecewise_errors, random_states
 
@@ -79,48 +78,6 @@ def test_worst_case_error_functions_break_no_bound_at_many_states() -> None:
         assert violations == 0, seed
 
 
-def _arb_errors(state: sf.States, order: int) -> tuple[arb, arb, float, bool]:
-    """Loss error, TV, gradient error and agreement of predictions for a Debye pair, both sides in Arb.
-
-    Differences are formed from the score errors, so that they stay narrow where nearly all mass is on one class.
-    """
-    geometry, bank, y = state.geometry(), state.bank, int(state.labels)
-    nu = geometry.nu
-    rows = list(zip(bank.concentrations.tolist(), geometry.squared_gaps[0].tolist(), bank.biases.tolist(), strict=True))
-    with ctx.workprec(500):
-        plain = [reference.potential_difference(nu, 0.0, k, g, relative_width=1e-80) for k, g, _ in rows]
-        hats = [surrogate.potential_difference(order, nu, 0.0, k, g) for k, g, _ in rows]
-        e = [hat - true for hat, true in zip(hats, plain, strict=True)]
-        exact = [true + arb(c) for true, (_, _, c) in zip(plain, rows, strict=True)]
-        ours = [hat + arb(c) for hat, (_, _, c) in zip(hats, rows, strict=True)]
-        exponents = softmax_exponents(exact)
-        total = sum(exponents, arb(0))
-        p = [x / total for x in exponents]
-        others = sum((p[j] for j in range(len(p)) if j != y), arb(0))
-        loss = abs(sum((p[j] * (e[j] - e[y]).expm1() for j in range(len(p)) if j != y), arb(0)).log1p())
-        top = max(range(len(p)), key=lambda j: exact[j].mid())
-        moves = [(x - e[top]).expm1() if j != top else arb(0) for j, x in enumerate(e)]
-        z = sum((a * m for a, m in zip(p, moves, strict=True)), arb(0))
-        change = [a * (m - z) / (1 + z) for a, m in zip(p, moves, strict=True)]
-        tv = sum((abs(c) for c in change), arb(0)) / 2
-        coefficients = []
-        for j, (k, g, _) in enumerate(rows):
-            square = arb(k) ** 2 + arb(g)
-            if square == 0 or square < 0:
-                coefficients.append(0.0)
-                continue
-            x = square.sqrt()
-            hat = surrogate.ratio(order, nu, x, bits=500) / x  # type: ignore[arg-type]
-            true = reference.ratio_at_square(nu, k, g, relative_width=1e-80)
-            weight = -others if j == y else p[j]
-            coefficients.append(float(change[j] * hat + weight * (hat - true)))
-        w = torch.tensor(coefficients, dtype=torch.float64)
-        v = bank.directions * bank.concentrations[:, None] + state.features / state.temperature
-        gradient = float(torch.linalg.vector_norm(w @ v)) / state.temperature.item()
-        winner = max(range(len(p)), key=lambda j: ours[j].mid())
-    return loss, tv, gradient, winner == top
-
-
 def _check_no_violation(count: int, shapes: list[tuple[int, int]]) -> None:
     for number, states in enumerate(many_states(count, queries=2, shapes=shapes)):
         order = 1 + number % 6
@@ -128,14 +85,14 @@ def _check_no_violation(count: int, shapes: list[tuple[int, int]]) -> None:
         budgets = sf.Budgets(loss=1e-6, gradient=1e-6, prediction=True)
         certificates = [sf.certify(states, budgets, pair, name) for name in CONTRACTS]
         for i in range(len(states)):
-            loss, tv, gradient, agrees = _arb_errors(states[i : i + 1], order)
+            truth = RigorousState(states[i : i + 1], order, bits=560).errors()
             for certificate in certificates:
                 with ctx.workprec(400):
-                    assert loss.upper() <= arb(certificate.loss[i].item()), (number, i)
-                    assert tv.upper() <= arb(certificate.probability[i].item()), (number, i)
+                    assert abs(truth.loss_change).upper() <= arb(certificate.loss[i].item()), (number, i)
+                    assert truth.probability.upper() <= arb(certificate.probability[i].item()), (number, i)
                 # the contraction with float64 vectors rounds
-                assert gradient <= certificate.gradient[i].item() * (1 + 1e-9) + 1e-25, (number, i)
-                assert agrees or not certificate.prediction[i]
+                assert truth.gradient <= certificate.gradient[i].item() * (1 + 1e-9) + 1e-25, (number, i)
+                assert truth.agrees or not certificate.prediction[i]
 
 
 def test_arb_finds_no_violation() -> None:

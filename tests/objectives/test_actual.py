@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
+import torch
+
 from suffice.audits import verify
-from suffice.objectives.actual import actual_errors
-from tests.reference.states import many_states
+from suffice.objectives.actual import actual_errors, errors_at, primitive_errors
+from suffice.objectives.rigorous import RigorousState
+from tests.reference.states import many_states, random_states
 
 ROW = {
     "id": "x",
@@ -43,3 +46,17 @@ def test_enclosures_contain_the_errors_that_arb_finds() -> None:
                 checked += 1
     assert checked > 250
     assert narrow > 0.7 * checked
+
+
+def test_given_exact_probabilities_arb_agrees() -> None:
+    """Biases may set the exact side's probabilities: the same errors then have other consequences."""
+    states = random_states(7, 6, [(20, 64)])
+    generator = torch.Generator().manual_seed(1)
+    log_p = torch.log_softmax(3 * torch.randn(6, 20, generator=generator, dtype=torch.float64), dim=1)
+    found = errors_at(states, primitive_errors(states, 2), log_p, given_exact=True)
+    for i in range(6):
+        truth = RigorousState(states[i : i + 1], 2).errors(log_p[i].tolist())
+        assert abs(float(truth.loss_change) - found.loss_change.value[i].item()) <= found.loss_change.radius[i].item()
+        assert abs(float(truth.probability) - found.probability.value[i].item()) <= found.probability.radius[i].item()
+        assert abs(truth.gradient - found.gradient.value[i].item()) <= found.gradient.radius[i].item()
+        assert found.loss_change.radius[i] < 1e-4 * found.loss.value[i]

@@ -9,26 +9,43 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from suffice.objectives.contrastive import class_scores, combine, radial_slopes
 from suffice.objectives.softmax import at_class, log_exclusive, log_softmax, without
 from suffice.pairs.actual import Enclosed, ratio_error, score_error
 from suffice.pairs.debye import DebyePair
-from suffice.states import States
+from suffice.states import Geometry, States
 
-__all__ = ["ActualErrors", "actual_errors"]
+__all__ = ["ActualErrors", "PrimitiveErrors", "actual_errors", "errors_at", "primitive_errors"]
 
 
 _UNDERFLOW = 1e-153
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActualErrors:
-    """|loss error|, total variation and |gradient error| of every state, each with a radius."""
+class PrimitiveErrors:
+    """The enclosed errors of F_n and A_n at the stored geometry of some states, and the slopes A_n(r)/r."""
 
-    loss: Enclosed
+    geometry: Geometry
+    slopes: Float[Tensor, "queries classes"]
+    scores: Enclosed
+    ratios: Enclosed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActualErrors:
+    """Loss error (approximate minus exact), total variation and |gradient error| of every state, with radii."""
+
+    loss_change: Enclosed
     probability: Enclosed
     gradient: Enclosed
+
+    @property
+    def loss(self) -> Enclosed:
+        """|loss error|."""
+        return Enclosed(value=self.loss_change.value.abs(), radius=self.loss_change.radius)
 
 
 def actual_errors(states: States, order: int) -> ActualErrors:
@@ -39,50 +56,72 @@ def actual_errors(states: States, order: int) -> ActualErrors:
         some = [getattr(part, name) for part in parts]
         return Enclosed(value=torch.cat([e.value for e in some]), radius=torch.cat([e.radius for e in some]))
 
-    return ActualErrors(loss=joined("loss"), probability=joined("probability"), gradient=joined("gradient"))
+    return ActualErrors(
+        loss_change=joined("loss_change"), probability=joined("probability"), gradient=joined("gradient")
+    )
 
 
 def _errors(states: States, order: int) -> ActualErrors:
-    pair = DebyePair(order=order)
+    primitives = primitive_errors(states, order)
+    log_pi = log_softmax(class_scores(states, primitives.geometry, DebyePair(order=order)))
+    return errors_at(states, primitives, log_pi, given_exact=False)
+
+
+def primitive_errors(states: States, order: int) -> PrimitiveErrors:
+    """Errors of all scores and ratios; for all of these states at once (see `States.chunks`)."""
     geometry = states.geometry()
-    nu, k, r = geometry.nu, geometry.concentrations, geometry.radii
-    log_pi = log_softmax(class_scores(states, geometry, pair))
-    pi, y, top = log_pi.exp(), states.labels, log_pi.argmax(dim=1)
-    e, a = score_error(order, nu, k, geometry.squared_gaps), ratio_error(order, nu, r)
-    # probabilities on the way between the two sides are within this factor of pi
+    return PrimitiveErrors(
+        geometry=geometry,
+        slopes=radial_slopes(geometry, DebyePair(order=order)),
+        scores=score_error(order, geometry.nu, geometry.concentrations, geometry.squared_gaps),
+        ratios=ratio_error(order, geometry.nu, geometry.radii),
+    )
+
+
+def errors_at(
+    states: States, primitives: PrimitiveErrors, log_given: Float[Tensor, "queries classes"], *, given_exact: bool
+) -> ActualErrors:
+    """The errors at given log-probabilities, which are the exact side's or the approximate side's.
+
+    The other side is proportional to given_j exp(e_j) or given_j exp(-e_j): biases common to both sides drop out.
+    """
+    e, a = primitives.scores, primitives.ratios
+    k, r = primitives.geometry.concentrations, primitives.geometry.radii
+    given, y, top = log_given.exp(), states.labels, log_given.argmax(dim=1)
+    move = e.value if given_exact else -e.value
+    # probabilities on the way between the two sides are within this factor of the given ones
     reach = torch.exp(4 * (e.value.abs() + e.radius).amax(dim=1))
-    eps = torch.finfo(pi.dtype).eps
+    eps = torch.finfo(given.dtype).eps
     roundings = 16 * (states.bank.num_classes + 32) * eps
 
-    others = without(pi, y, 0.0)
-    relative = at_class(e.value, y)[:, None] - e.value
-    terms = others * torch.expm1(relative)
-    loss = torch.log1p(terms.sum(dim=1)).abs()
+    others = without(given, y, 0.0)
+    terms = others * torch.expm1(move - at_class(move, y)[:, None])
+    change = torch.log1p(terms.sum(dim=1))
     loss_radius = reach * (others * (e.radius + at_class(e.radius, y)[:, None])).sum(dim=1)
     loss_radius = loss_radius + roundings * terms.abs().sum(dim=1)
 
-    moves = without(torch.expm1(at_class(e.value, top)[:, None] - e.value), top, 0.0)
-    z = (pi * moves).sum(dim=1, keepdim=True)
-    change = pi * (moves - z) / (1 + z)
-    away = log_exclusive(log_pi).exp()
-    tv_radius = reach * (pi * away * e.radius).sum(dim=1) + roundings * (pi * (moves.abs() + z.abs())).sum(dim=1)
+    moves = without(torch.expm1(move - at_class(move, top)[:, None]), top, 0.0)
+    z = (given * moves).sum(dim=1, keepdim=True)
+    # the other side minus the given one
+    moved = given * (moves - z) / (1 + z)
+    away = log_exclusive(log_given).exp()
+    tv_radius = reach * (given * away * e.radius).sum(dim=1) + roundings * (given * (moves.abs() + z.abs())).sum(dim=1)
 
-    exact = without(pi + change, y, 0.0)
+    exact = without(given if given_exact else given + moved, y, 0.0)
     weights = exact.scatter(1, y[:, None], -exact.sum(dim=1, keepdim=True))
     inverse_r = torch.where(r > 0, 1 / torch.where(r > 0, r, 1.0), 0.0)
-    slopes = radial_slopes(geometry, pair)
-    coefficients = weights * a.value * inverse_r - change * slopes
+    coefficients = weights * a.value * inverse_r + (moved if given_exact else -moved) * primitives.slopes
     tau = states.temperature
     gradient = torch.linalg.vector_norm(combine(states, coefficients), dim=1) / tau
     # |hhat_j| <= 1 up to the allowance; the product's rounding is that of its parts, which may cancel
     size = k + torch.linalg.vector_norm(states.features, dim=1, keepdim=True) / tau[:, None]
     product = 4 * (states.bank.dim + states.bank.num_classes + 32) * eps * (coefficients.abs() * size).sum(dim=1)
-    moved = tv_radius[:, None] * 2 * (1 + a.value.abs().amax(dim=1, keepdim=True))
-    gradient_radius = (moved.squeeze(1) * 2 + (weights.abs() * a.radius).sum(dim=1) * reach + product) / tau
+    redistributed = 4 * tv_radius * (1 + a.value.abs().amax(dim=1))
+    gradient_radius = (redistributed + (weights.abs() * a.radius).sum(dim=1) * reach + product) / tau
     # a norm forgets coordinates whose squares underflow
     gradient_radius = gradient_radius + _UNDERFLOW * states.bank.dim / tau
     return ActualErrors(
-        loss=Enclosed(value=loss, radius=loss_radius),
-        probability=Enclosed(value=0.5 * change.abs().sum(dim=1), radius=tv_radius),
+        loss_change=Enclosed(value=change if given_exact else -change, radius=loss_radius),
+        probability=Enclosed(value=0.5 * moved.abs().sum(dim=1), radius=tv_radius),
         gradient=Enclosed(value=gradient, radius=gradient_radius),
     )
