@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 import suffice as sf
-from benchmarks.contenders import TfpProcess, miller_difference_and_ratio, scipy_difference_and_ratio
+from benchmarks.tfp import TfpProcess
 from benchmarks.timing import Contender, Ratio, seconds, versus
+from suffice.experiments.published import miller_difference_and_ratio, scipy_difference_and_ratio
 
 __all__ = ["pair_ratios"]
 

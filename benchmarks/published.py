@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from benchmarks.contenders import miller
+from suffice.experiments.published import miller
 
 __all__ = ["PublishedProCo"]
 

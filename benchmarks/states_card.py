@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import suffice as sf
-from benchmarks.contenders import miller_difference_and_ratio
+from suffice.experiments.published import miller_difference_and_ratio
 from suffice.nn import primitives
 from suffice.store.summary import summarize
 

@@ -12,7 +12,7 @@ from scipy import special as scipy_special
 from scipy import stats
 
 import suffice as sf
-from benchmarks.contenders import miller, miller_difference_and_ratio, scipy_difference_and_ratio
+from suffice.experiments.published import miller, miller_difference_and_ratio, scipy_difference_and_ratio
 
 
 def test_scipy_version_is_the_one_spoken_of() -> None:

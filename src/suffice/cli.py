@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,8 @@ from suffice.audits.plan import Plan, pair_order
 from suffice.audits.run import run_audit
 from suffice.audits.terminal import RateColumn, print_audit, print_verification
 from suffice.audits.verification import verify_audit, verify_everything
+from suffice.experiments.reproduce import EXPERIMENTS, chosen_experiments
+from suffice.experiments.reproduce import reproduce as run_reproduction
 from suffice.pairs.proofs import prove_all
 from suffice.pairs.table import LadderRow, ladder_rows
 from suffice.reports.page import write_page
@@ -241,6 +244,42 @@ def inspect(
     except KeyError as error:
         typer.echo(error.args[0], err=True)
         raise typer.Exit(2) from None
+
+
+@app.command()
+def reproduce(
+    collection: Annotated[Path | None, typer.Argument(help="A collection; without it, the built-in one.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for reproduction.md, its figures and tables, and the cache.")
+    ] = Path("reproduction"),
+    sample: Annotated[
+        int | None, typer.Option(help="That many states at even distances, instead of all.", min=16)
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help=f"One of {', '.join(EXPERIMENTS)}; may be given several times.")
+    ] = None,
+) -> None:
+    """Run the paper's experiments: every figure and table beside the paper's numbers; exit 1 if a bound breaks."""
+    try:
+        chosen_experiments(only or [])
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--only") from None
+    try:
+        opened = builtin_collection() if collection is None else open_collection(collection)
+        with _progress() as progress:
+
+            def watch(name: str, total: int) -> Callable[[int], None]:
+                task = progress.add_task(name, total=total)
+                return lambda n: progress.advance(task, n)
+
+            done = run_reproduction(opened, out, sample=sample, only=only, watch=watch)
+    except CollectionError as error:
+        typer.echo(f"bad collection: {error}", err=True)
+        raise typer.Exit(3) from None
+    for name, seconds in done.seconds.items():
+        typer.echo(f"{seconds:7.1f} s  {name}")
+    typer.echo(f"{done.violations} bounds broken; {sum(done.seconds.values()):.1f} s in all; page: {done.path}")
+    raise typer.Exit(1 if done.violations else 0)
 
 
 def _audited_collection(folder: Path, collection: Path | None) -> Collection:

@@ -42,9 +42,15 @@ class Batch:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __getitem__(self, rows: slice) -> Batch:
-        """Some of the rows."""
-        lists = {name: getattr(self, name)[rows] for name in ("ids", "source", "dataset", "run", "step", "rows")}
+    def __getitem__(self, rows: slice | list[int]) -> Batch:
+        """Some of the rows, in the order asked for."""
+
+        def pick(values: list[Any]) -> list[Any]:
+            return values[rows] if isinstance(rows, slice) else [values[row] for row in rows]
+
+        lists: dict[str, Any] = {
+            name: pick(getattr(self, name)) for name in ("ids", "source", "dataset", "run", "step", "rows")
+        }
         return replace(self, states=self.states[rows], **lists)
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from scipy import special
 from torch import Tensor
 
-__all__ = ["TfpProcess", "miller", "miller_difference_and_ratio", "scipy_difference_and_ratio"]
+__all__ = ["miller", "miller_difference_and_ratio", "scipy_difference_and_ratio"]
 
 
 def miller(nu: int, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -48,41 +44,14 @@ def miller_difference_and_ratio(nu: int, r: Tensor, k: Tensor) -> tuple[Tensor, 
 def scipy_difference_and_ratio(
     nu: float, r: np.ndarray[Any, Any], k: np.ndarray[Any, Any]
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The same by SciPy's ive, at both orders and both ends (the ratio at k is what a gradient in k needs)."""
+    """The same by SciPy's ive, at both orders and both ends (the ratio at k is what a gradient in k needs).
+
+    Needs SciPy: pip install 'suffice[reproduce]'.
+    """
+    from scipy import special
+
     i_r, i_k = special.ive(nu, r), special.ive(nu, k)
     next_r, next_k = special.ive(nu + 1, r), special.ive(nu + 1, k)
     with np.errstate(divide="ignore", invalid="ignore"):
         difference = (np.log(i_r) + r - nu * np.log(r)) - (np.log(i_k) + k - nu * np.log(k))
         return difference, next_r / i_r + 0 * (next_k / i_k)
-
-
-class TfpProcess:
-    """TFP on JAX in its own environment, kept alive in a second process that times its own runs on request."""
-
-    def __init__(self, python: Path, nu: float, r: np.ndarray[Any, Any], k: np.ndarray[Any, Any], folder: Path) -> None:
-        inputs = folder / "tfp_inputs.npz"
-        np.savez(inputs, r=r, k=k, nu=nu)
-        script = Path(__file__).with_name("tfp_peer.py")
-        self._process = subprocess.Popen(
-            [str(python), str(script), str(inputs)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.first = self._read()
-
-    def _read(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the TFP process ended with exit code {self._process.wait()}; its error is above")
-        reply: dict[str, Any] = json.loads(line)
-        return reply
-
-    def run(self) -> float:
-        """The seconds of one run, as measured there."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("run\n")
-        self._process.stdin.flush()
-        return float(self._read()["seconds"])
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.communicate("", timeout=30)
