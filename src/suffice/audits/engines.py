@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -21,19 +21,31 @@ Finish = Callable[[Batch, Columns], None]
 
 
 def run_local(batches: Iterator[Batch], plan: Plan, finish: Finish, address: str | None = None) -> None:
-    """One batch after the other with torch's own threads; the next is read and the last written meanwhile."""
+    """Worker threads, each on a batch of its own with one torch thread; reading and writing stay in this thread.
+
+    Many small tensor operations scale better that way than with torch's threads inside of each. Those threads are also
+    set to one here meanwhile: a second OpenMP pool would make every pool sleep between operations.
+    """
     del address
-    with ThreadPoolExecutor(max_workers=1) as reading, ThreadPoolExecutor(max_workers=1) as writing:
-        upcoming = reading.submit(next, batches, None)
-        written: Future[None] | None = None
-        while (batch := upcoming.result()) is not None:
-            upcoming = reading.submit(next, batches, None)
-            columns = audit_states(batch.states, plan)
-            if written is not None:
-                written.result()
-            written = writing.submit(finish, batch, columns)
-        if written is not None:
-            written.result()
+    workers = torch.get_num_threads()
+    running: dict[Future[Columns], Batch] = {}
+
+    def collect() -> None:
+        for done in wait(running, return_when=FIRST_COMPLETED).done:
+            finish(running.pop(done), done.result())
+
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            for batch in batches:
+                running[pool.submit(audit_states, batch.states, plan)] = batch
+                # one more than there are workers, so that none waits for a batch to be read
+                if len(running) > workers:
+                    collect()
+            while running:
+                collect()
+    finally:
+        torch.set_num_threads(workers)
 
 
 def run_ray(batches: Iterator[Batch], plan: Plan, finish: Finish, address: str | None = None) -> None:

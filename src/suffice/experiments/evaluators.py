@@ -153,6 +153,7 @@ def _verdict(found: Columns, broken: dict[str, list[float]], states: int) -> str
         words = "none of these" if first is None else f"{first:g}"
         firsts.append(f"{name}: {words}" + (f" (no number at {failing:,} of {states:,} states)" if failing else ""))
     return (
-        f"The loosest budget that each breaks somewhere: {'; '.join(firsts)}. The published recurrence goes wrong at larger "
+        f"The loosest budget that each breaks somewhere: {'; '.join(firsts)}. The published recurrence goes wrong at "
+        "larger "
         "concentrations than these runs reached (docs/states.md has them scaled up)."
     )

@@ -78,4 +78,4 @@ def cumulative(axis: Axes, values: np.ndarray[Any, Any], **style: Any) -> None:
 
 def legend(axis: Axes, *, loc: str = "best", markerscale: float = 1.0) -> None:
     """A legend that leaves room for what is drawn."""
-    axis.legend(loc=loc, markerscale=markerscale, frameon=False, fontsize=6, handlelength=1.6, labelspacing=0.3)
+    axis.legend(loc=loc, markerscale=markerscale, frameon=False, fontsize=6, handlelength=1.6)  # type: ignore[call-overload]

@@ -108,8 +108,10 @@ def reproduce_response(saved: Saved, tick: Tick) -> Section:
         finding=(
             f"{kind}: spans of {spans[0]:.2f} and {spans[1]:.2f} orders of magnitude, against {PAPER_SPANS[0]} and "
             f"{PAPER_SPANS[1]} in the paper. The median response threshold is {ramp_ratio:.1f} times the conditioned "
-            f"certificate (paper: {PAPER_RATIO}) and {medians['ramp', 'centered', 1e-5]:.1f} times the centred one. How "
-            f"much of that gap is real? Against the worst function found the conditioned certificate is {loose:.2f} times "
+            f"certificate (paper: {PAPER_RATIO}) and {medians['ramp', 'centered', 1e-5]:.1f} times the centred one. "
+            "How "
+            f"much of that gap is real? Against the worst function found the conditioned certificate is {loose:.2f} "
+            "times "
             f"too careful in the median, the centred one {tight:.2f} times: the rest is the mildness of the ramp."
         ),
         tables=[
