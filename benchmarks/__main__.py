@@ -35,7 +35,7 @@ def main() -> None:
         memory, step_peaks = step_memory(root)
         overhead, monitor_times = monitor_overhead()
     with console.status("auditing 100,000 and 1,000,000 states; some minutes"):
-        io_overhead, audits = audit_overhead()
+        io_overhead, audits = audit_overhead(root)
     machine = {
         "cores": os.cpu_count(),
         "processor": platform.processor() or platform.machine(),
@@ -51,7 +51,7 @@ def main() -> None:
         "monitor_overhead": overhead,
         "monitor_seconds": monitor_times,
         "audit_io_overhead": io_overhead,
-        "audit_io_seconds_and_kib": audits,
+        "audit_io_seconds_and_bytes": audits,
         "details": {key: None if ratio is None else asdict(ratio) for key, ratio in ratios.items()},
         "machine": machine,
     }

@@ -34,11 +34,12 @@ def write_synthetic(path: Path, count: int) -> None:
 
 
 # in a process of its own: seconds of the whole audit, seconds of the same work without reading and writing (the engine
-# on batches in memory, before and after the audit), and peak memory
+# on batches in memory, before and after the audit), and peak memory above what was there before
 _RUN = """
-import json, resource, sys, time
+import json, sys, time
 from pathlib import Path
 import suffice as sf
+from benchmarks.memory import peak_of
 from suffice.audits.engines import run_local
 from suffice.audits.plan import Plan
 from suffice.audits.run import result_batches, run_audit
@@ -54,28 +55,27 @@ def seconds():
     return time.perf_counter() - began
 
 seconds()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 rates = [seconds() / count for _ in range(3)]
 began = time.perf_counter()
-run_audit(collection, plan, Path(sys.argv[2]))
+_, peak = peak_of(lambda: run_audit(collection, plan, Path(sys.argv[2])))
 whole = time.perf_counter() - began
 rates += [seconds() / count for _ in range(3)]
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 compute = sorted(rates)[len(rates) // 2] * len(collection)
-print(json.dumps({"whole": whole, "compute": compute, "start_kib": before, "peak_kib": peak}))
+print(json.dumps({"whole": whole, "compute": compute, "peak_bytes": peak}))
 """
 
 
-def audit_overhead(sizes: tuple[int, ...] = (100_000, 1_000_000)) -> tuple[float, dict[str, dict[str, float]]]:
+def audit_overhead(
+    root: Path, sizes: tuple[int, ...] = (100_000, 1_000_000)
+) -> tuple[float, dict[str, dict[str, float]]]:
     """Whole audit over compute alone at the last size, and the measurements at each."""
     found: dict[str, dict[str, float]] = {}
     for size in sizes:
         folder = Path(tempfile.mkdtemp())
         try:
             write_synthetic(folder / "c", size)
-            done = subprocess.run(
-                [sys.executable, "-c", _RUN, folder / "c", folder / "a"], capture_output=True, text=True, check=True
-            )
+            command = [sys.executable, "-c", _RUN, str(folder / "c"), str(folder / "a")]
+            done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
             found[str(size)] = json.loads(done.stdout.strip().splitlines()[-1])
         finally:
             shutil.rmtree(folder)

@@ -70,28 +70,11 @@ def step_ratio() -> Ratio:
 
 
 _MEMORY = """
-import sys, threading, time
+import sys
 from benchmarks import training
+from benchmarks.memory import peak_of
 
-def resident():
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * 4096
-
-step = getattr(training, sys.argv[1])()
-before, peak, done = resident(), 0, threading.Event()
-
-def watch():
-    global peak
-    while not done.is_set():
-        peak = max(peak, resident())
-        time.sleep(0.0005)
-
-thread = threading.Thread(target=watch)
-thread.start()
-step()
-done.set()
-thread.join()
-print(peak - before)
+print(peak_of(getattr(training, sys.argv[1])())[1])
 """
 
 

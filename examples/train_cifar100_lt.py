@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import torch
 import typer
 
-from examples.training import Data, Setting, train
+from examples.training import Data, Setting, command
 
 __all__ = ["SETTINGS", "load"]
 
@@ -43,20 +42,5 @@ def load(path: Path) -> Data:
     )
 
 
-def main(
-    setting: Annotated[str, typer.Argument(help="one of " + ", ".join(SETTINGS))],
-    data: Annotated[Path, typer.Option(help="the npz file", exists=True, dir_okay=False)],
-    out: Annotated[Path, typer.Option(help="folder for log and checkpoints")],
-    resume: Annotated[bool, typer.Option(help="go on from the last checkpoint")] = False,
-    threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves torch's choice")] = 0,
-) -> None:
-    """Train one setting."""
-    if setting not in SETTINGS:
-        raise typer.BadParameter(f"Expected one of {', '.join(SETTINGS)}, but got {setting}")
-    if threads:
-        torch.set_num_threads(threads)
-    train(SETTINGS[setting], load(data), out, resume=resume)
-
-
 if __name__ == "__main__":
-    typer.run(main)
+    typer.run(command(SETTINGS, load))

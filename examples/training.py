@@ -6,12 +6,13 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ from torch.nn import functional
 import suffice as sf
 from examples.networks import Model, ResNet, augment
 
-__all__ = ["Data", "Setting", "batches", "build", "objective", "train"]
+__all__ = ["Data", "Setting", "batches", "build", "command", "objective", "train"]
 
 _BATCH = 256
 # PATT: 0.5 x cross-entropy of logits divided by 0.9
@@ -111,6 +112,27 @@ def train(setting: Setting, data: Data, out: Path, *, resume: bool, bfloat16: bo
             if (epoch + 1) in setting.capture:
                 _save(checkpoint, out / f"epoch-{epoch + 1:03d}.pt")
             _save({**checkpoint, "optimizer": optimizer.state_dict()}, latest)
+
+
+def command(settings: dict[str, Setting], load: Callable[[Path], Data]) -> Callable[..., None]:
+    """The command line of a training script: one of its settings, its data, where to write, whether to go on."""
+    names = ", ".join(settings)
+
+    def main(
+        setting: Annotated[str, typer.Argument(help="a setting; a wrong one is answered with the list")],
+        data: Annotated[Path, typer.Option(help="the npz file", exists=True, dir_okay=False)],
+        out: Annotated[Path, typer.Option(help="folder for log and checkpoints")],
+        resume: Annotated[bool, typer.Option(help="go on from the last checkpoint")] = False,
+        threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves torch's choice")] = 0,
+    ) -> None:
+        """Train one setting."""
+        if setting not in settings:
+            raise typer.BadParameter(f"Expected one of {names}, but got {setting}")
+        if threads:
+            torch.set_num_threads(threads)
+        train(settings[setting], load(data), out, resume=resume)
+
+    return main
 
 
 def build(setting: Setting, data: Data) -> tuple[Model, nn.Module, torch.optim.Optimizer]:

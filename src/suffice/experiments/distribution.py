@@ -28,6 +28,7 @@ PAPER = {
 }
 PAPER_CENTRAL = {("joint", 1e-4): 3.29, ("joint", 1e-5): 3.29}
 _WORDS = {"loss": "Loss", "joint": "Joint"}
+_MOST_GROUPS = 12
 
 
 def _budgets(quantity: str, size: float) -> Budgets:
@@ -63,6 +64,16 @@ def _row(values: np.ndarray[Any, Any]) -> list[str]:
     return [number(low), number(median), number(high), *spans]
 
 
+def _groups(about: Columns) -> dict[str, np.ndarray[Any, Any]]:
+    """Rows by dimension and temperature; by dimension alone where there are many temperatures (learned ones, say)."""
+    pairs = sorted(set(zip(about["dim"].tolist(), about["temperature"].tolist(), strict=True)))
+    if len(pairs) <= _MOST_GROUPS:
+        return {
+            f"p = {dim}, tau = {tau:g}": (about["dim"] == dim) & (about["temperature"] == tau) for dim, tau in pairs
+        }
+    return {f"p = {dim}": about["dim"] == dim for dim in sorted({dim for dim, _ in pairs})}
+
+
 def reproduce_distribution(saved: Saved, tick: Tick) -> Section:
     """Ordered tolerances, the same by dimension and temperature, and the table of quantiles."""
     found = saved.columns("tolerances", tolerance_columns, tick)
@@ -75,12 +86,8 @@ def reproduce_distribution(saved: Saved, tick: Tick) -> Section:
         theirs = [*(number(x) for x in paper[:3]), "-" if middle is None else f"{middle:.2f}", f"{paper[3]:.2f}"]
         rows.append([f"{size:g}", _WORDS[quantity], *(f"{a} ({b})" for a, b in zip(ours, theirs, strict=True))])
     joint = found["conditioned_joint_1e-05"]
-    groups = sorted(set(zip(about["dim"].tolist(), about["temperature"].tolist(), strict=True)))
-    masks = {group: (about["dim"] == group[0]) & (about["temperature"] == group[1]) for group in groups}
-    by_group = [
-        [f"p = {dim}, tau = {tau:g}", str(int(masks[dim, tau].sum())), *_row(joint[masks[dim, tau]])]
-        for dim, tau in groups
-    ]
+    masks = _groups(about)
+    by_group = [[name, str(int(rows.sum())), *_row(joint[rows])] for name, rows in masks.items()]
     tighter = [[f"{size:g}", _WORDS["joint"], *_row(found[f"centered_joint_{size:g}"])] for size in SIZES]
     gain = quantiles(found["centered_joint_1e-05"] / joint, 0.05, 0.5, 0.95)
     full, central = span(joint), span(joint, central=True)
@@ -134,7 +141,7 @@ def reproduce_distribution(saved: Saved, tick: Tick) -> Section:
     )
 
 
-def _picture(joint: np.ndarray[Any, Any], about: Columns, masks: dict[tuple[int, float], Any]) -> Picture:
+def _picture(joint: np.ndarray[Any, Any], about: Columns, masks: dict[str, np.ndarray[Any, Any]]) -> Picture:
     figure, (ordered, grouped) = panels(2)
     order = np.argsort(joint)
     for dim in sorted(set(about["dim"].tolist())):
@@ -145,13 +152,13 @@ def _picture(joint: np.ndarray[Any, Any], about: Columns, masks: dict[tuple[int,
     ordered.set_ylabel("certified tolerance b*")
     legend(ordered, markerscale=4)
     jitter = np.random.default_rng(3407)
-    for place, ((dim, _), rows) in enumerate(masks.items()):
-        values = joint[rows]
+    for place, rows in enumerate(masks.values()):
+        values, dim = joint[rows], int(about["dim"][rows][0])
         grouped.semilogy(
             place + jitter.uniform(-0.3, 0.3, len(values)), values, ".", ms=1.2, alpha=0.5, color=dimension_color(dim)
         )
         grouped.hlines(quantiles(values, 0.5)[0], place - 0.38, place + 0.38, color="black", lw=1.6, zorder=3)
-    grouped.set_xticks(range(len(masks)), [f"{dim}\n{tau:g}" for dim, tau in masks])
+    grouped.set_xticks(range(len(masks)), [name.replace(", ", "\n") for name in masks])
     grouped.set_xlabel("dimension and temperature; bars are medians")
     return Picture(
         name="tolerance-distribution",

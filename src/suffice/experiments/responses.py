@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,8 @@ def reproduce_response(saved: Saved, tick: Tick) -> Section:
     inside = span(found["ramp_1e-05"][group]) if group.any() else float("nan")
     words = ("budget 1e-4", "budget 1e-5", "budget 1e-5, p = 512, tau = 0.1")
     rows = [
-        [word, f"{ours:.2f} ({paper})"] for word, ours, paper in zip(words, (*spans, inside), PAPER_SPANS, strict=True)
+        [word, f"{'no such states' if math.isnan(ours) else f'{ours:.2f}'} ({paper})"]
+        for word, ours, paper in zip(words, (*spans, inside), PAPER_SPANS, strict=True)
     ]
     table, medians = [], {}
     for size in SIZES:
@@ -97,7 +99,7 @@ def reproduce_response(saved: Saved, tick: Tick) -> Section:
             "halvings. "
             f"The premise (A_2 and H' in [0, 1] at every endpoint) holds at {count(premise, states)} states; {never} "
             "states "
-            "never cross. The same for the worst error function that a search finds (docs/theory.md, 8.1): a sign on "
+            "never cross. The same for the worst error function that a search finds (docs/theory.md, 6.9): a sign on "
             "every "
             "interval between neighbouring endpoints and at every radius, by alternating maximisation of the "
             "first-order "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -12,7 +14,8 @@ from suffice.tolerances.response import Direction, Response, ramp_direction
 
 __all__ = ["worst_direction"]
 
-_ROUNDS = 12
+_ROUNDS = 8
+_RANDOM_STARTS = 3
 
 
 class _Ends:
@@ -42,14 +45,13 @@ def worst_direction(geometry: Geometry, response: Response) -> Direction:
     """The error function with the largest first-order gradient response that alternating maximisation finds.
 
     For a fixed unit vector n the response along n is linear in the error function, and its maximum over |error| <= 1 is
-    a sign on every interval between endpoints; then n turns to the response. No round is worse than the last. It starts
-    from the response to the paper's ramp and from the gradient itself; the better end is returned.
+    a sign on every interval between endpoints; then n turns to the response. No round is worse than the last. Several
+    starts (`_starts`), of which the best end is returned: local maxima, so the truth may be worse still.
     """
     ends = _Ends(geometry)
     best = ramp_direction(geometry)
     most = torch.linalg.vector_norm(_first_order(response, best), dim=1)
-    for first in (_first_order(response, best), combine(response.states, response.weights * response.slopes)):
-        vector = first
+    for vector in _starts(response, best):
         for _ in range(_ROUNDS):
             direction = _best_along(ends, response, vector)
             vector = _first_order(response, direction)
@@ -61,6 +63,20 @@ def worst_direction(geometry: Geometry, response: Response) -> Direction:
         )
         most = torch.maximum(most, size)
     return best
+
+
+def _starts(response: Response, ramp: Direction) -> Iterator[Float[Tensor, "queries dim"]]:
+    """The ramp's response, the gradient, the target's and the two most probable classes' vectors, some at random."""
+    yield _first_order(response, ramp)
+    yield combine(response.states, response.weights * response.slopes)
+    bank, u = response.states.bank, response.states.features / response.states.temperature[:, None]
+    top = response.log_pi.topk(2, dim=1).indices
+    for index in (response.states.labels, top[:, 0], top[:, 1]):
+        yield bank.directions[index] * bank.concentrations[index][:, None] + u
+    generator = torch.Generator().manual_seed(3407)
+    for _ in range(_RANDOM_STARTS):
+        weights = torch.randn(response.log_pi.shape, generator=generator, dtype=u.dtype)
+        yield combine(response.states, weights * response.slopes)
 
 
 def _first_order(response: Response, direction: Direction) -> Float[Tensor, "queries dim"]:
