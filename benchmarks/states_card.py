@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import suffice as sf
+from suffice.experiments.distribution import PAPER
+from suffice.experiments.document import markdown_table
 from suffice.experiments.published import miller_difference_and_ratio
 from suffice.nn import primitives
 from suffice.store.summary import summarize
@@ -21,18 +22,6 @@ __all__ = ["card", "counts_table", "loss_table", "runs_table", "tolerance_table"
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "docs" / "runs"
-# tab:tolerance of the paper: 5%, median, 95%, full span
-PAPER = {
-    ("loss", 1e-4): (4.86e-7, 9.58e-6, 2.40e-3, 5.74),
-    ("joint", 1e-4): (7.35e-8, 1.06e-6, 1.44e-4, 6.24),
-    ("loss", 1e-5): (4.86e-8, 9.58e-7, 2.86e-4, 6.65),
-    ("joint", 1e-5): (7.35e-9, 1.06e-7, 1.44e-5, 7.16),
-}
-
-
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def _logs() -> dict[str, list[dict[str, float]]]:
@@ -56,7 +45,7 @@ def runs_table() -> str:
             cells.append(shown + (f" ({', '.join(f'{100 * third:.1f}' for third in thirds)})" if thirds else ""))
         minutes = sum(record["seconds"] for record in records) / 60
         rows.append([name, str(int(last["epoch"])), f"{last['loss']:.3f}", *cells, f"{minutes:.0f}"])
-    return _table(["run", "epochs", "last loss", "vMF head", "classifier", "minutes, one thread"], rows)
+    return markdown_table(["run", "epochs", "last loss", "vMF head", "classifier", "minutes, one thread"], rows)
 
 
 def curves_table() -> str:
@@ -66,7 +55,7 @@ def curves_table() -> str:
     for name, records in _logs().items():
         losses = {int(record["epoch"]): record["loss"] for record in records}
         rows.append([name, *(f"{losses[epoch]:.2f}" if epoch in losses else "" for epoch in epochs)])
-    return _table(["run", *(str(epoch) for epoch in epochs)], rows)
+    return markdown_table(["run", *(str(epoch) for epoch in epochs)], rows)
 
 
 def counts_table(collection: sf.Collection) -> str:
@@ -83,7 +72,7 @@ def counts_table(collection: sf.Collection) -> str:
         ]
         for group in summarize(collection).groups
     ]
-    return _table(["run", "method", "epoch", "images", "p", "tau", "classes", "largest k", "states"], rows)
+    return markdown_table(["run", "method", "epoch", "images", "p", "tau", "classes", "largest k", "states"], rows)
 
 
 def tolerance_table(collection: sf.Collection) -> str:
@@ -119,7 +108,7 @@ def tolerance_table(collection: sf.Collection) -> str:
             ]
         )
     headings = ["states", "budget", "quantity", "n", "5%", "median", "95%", "central span", "full span"]
-    return _table([*headings, "the paper: 5%, median, 95%; full span"], rows)
+    return markdown_table([*headings, "the paper: 5%, median, 95%; full span"], rows)
 
 
 def loss_table(collection: sf.Collection, per_group: int = 6) -> str:
@@ -141,7 +130,9 @@ def loss_table(collection: sf.Collection, per_group: int = 6) -> str:
             cells.append(f"{loss:.1e}, {gradient:.1e}")
         rows.append([str(dim), shown, f"{top:.0f}", str(len(states)), *cells])
     headings = ["p", "concentrations", "largest k", "states"]
-    return _table([*headings, "ProCoLoss, float64", "ProCoLoss, float32", "published recurrence, float64"], rows)
+    return markdown_table(
+        [*headings, "ProCoLoss, float64", "ProCoLoss, float32", "published recurrence, float64"], rows
+    )
 
 
 def _scaled(state: sf.States, largest: float | None) -> sf.States:

@@ -28,7 +28,7 @@ def test_enclosures_contain_the_errors_that_arb_finds() -> None:
         plan = {"order": 2, "loss": None, "probability": None, "gradient": None, "prediction": True, "contract": ""}
         errors = actual_errors(states, 2)
         for i in range(len(states)):
-            state = verify._State(
+            state = verify.State(
                 features=states.features[i].tolist(),
                 label=int(states.labels[i]),
                 temperature=float(states.temperature[i]),

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from flint import arb, ctx, fmpq
 
-__all__ = ["Checked", "check_state", "checked_states"]
+__all__ = ["Checked", "State", "bounds_in_arb", "check_state", "checked_states"]
 
 _BITS = 256
 _MOST_BITS = 8192
@@ -96,7 +96,7 @@ def _bessel(nu: arb, x: arb) -> tuple[arb, arb]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _State:
+class State:
     """One state as stored, in floats that are exact."""
 
     features: list[float]
@@ -134,7 +134,7 @@ def _softmax(scores: list[arb]) -> list[arb]:
     return [w / total for w in weights]
 
 
-def _sides(state: _State, order: int) -> _Sides:
+def _sides(state: State, order: int) -> _Sides:
     nu = arb(len(state.features)) / 2 - 1
     tau = arb(state.temperature)
     u = [arb(f) / tau for f in state.features]
@@ -306,7 +306,13 @@ def _centered(sides: _Sides, b: arb) -> dict[str, arb]:
 _CONTRACTS = {"geometry": _geometry, "conditioned": _conditioned, "centered": _centered}
 
 
-def check_state(state: _State, row: dict[str, Any], plan: dict[str, Any]) -> Checked:
+def bounds_in_arb(state: State, order: int, contract: str, b: float) -> dict[str, arb]:
+    """The bounds of a contract for the uniform family at b, as balls."""
+    with ctx.workprec(_BITS):
+        return _CONTRACTS[contract](_sides(state, order), arb(b))
+
+
+def check_state(state: State, row: dict[str, Any], plan: dict[str, Any]) -> Checked:
     """Recompute one state and hold the audit's row against it; precision is raised until the balls are narrow."""
     bits = _BITS
     while True:
@@ -375,7 +381,7 @@ def checked_states(
                 tick()
 
 
-def _read_state(collection: Path, row: dict[str, Any]) -> _State:
+def _read_state(collection: Path, row: dict[str, Any]) -> State:
     table = pq.read_table(collection / row["part"], columns=["feature", "label", "temperature", "bank", "id"])
     stored = {name: table.column(name)[row["row"]].as_py() for name in table.column_names}
     if stored["id"] != row["id"] or stored["bank"] != row["bank"]:
@@ -383,7 +389,7 @@ def _read_state(collection: Path, row: dict[str, Any]) -> _State:
     directions, concentrations, biases = _read_bank(collection / "banks" / f"{row['bank']}.safetensors")
     raw, dim = stored["feature"], len(directions[0])
     kind = "f" if len(raw) == 4 * dim else "d"
-    return _State(
+    return State(
         features=list(struct.unpack(f"<{dim}{kind}", raw)),
         label=stored["label"],
         temperature=stored["temperature"],

@@ -56,7 +56,13 @@ def reproduce_concept(saved: Saved, tick: Tick) -> Section:
     for dim in sorted(set(about["dim"].tolist())):
         rows = about["dim"][order] == dim
         d.semilogy(
-            np.arange(len(order))[rows], joint[order][rows], ".", ms=1.5, color=dimension_color(dim), label=f"p = {dim}"
+            np.arange(len(order))[rows],
+            joint[order][rows],
+            ".",
+            ms=1.5,
+            color=dimension_color(dim),
+            label=f"p = {dim}",
+            rasterized=True,
         )
     d.set_xlabel("saved states, in order of tolerance")
     d.set_ylabel("b* at joint budget 1e-5")

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from suffice.experiments.figures import save
 from suffice.store.manifest import write_whole
 
-__all__ = ["Picture", "Section", "Table", "count", "number", "quantiles", "write_document"]
+__all__ = ["Picture", "Section", "Table", "count", "markdown_table", "number", "quantiles", "write_document"]
 
 
 def number(value: float | None) -> str:
@@ -33,6 +33,12 @@ def count(some: int, total: int) -> str:
     return f"{some:,} ({100 * some / max(total, 1):.2f}%)"
 
 
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """A table with a file name and a caption."""
@@ -44,8 +50,7 @@ class Table:
 
     def markdown(self) -> str:
         """As Markdown."""
-        lines = ["| " + " | ".join(self.headings) + " |", "|" + "---|" * len(self.headings)]
-        return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in self.rows)])
+        return markdown_table(self.headings, self.rows)
 
     def csv(self) -> str:
         """As CSV."""

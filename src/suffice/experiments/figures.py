@@ -65,7 +65,7 @@ def save(figure: Figure, path: Path) -> None:
     """As path.svg and path.png."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+        figure.savefig(path.with_suffix(".svg"), dpi=200, metadata={"Date": None})
         figure.savefig(path.with_suffix(".png"), dpi=200, metadata={"Software": None})
 
 

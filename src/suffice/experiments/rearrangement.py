@@ -193,7 +193,8 @@ def reproduce_rearrangement(saved: Saved, tick: Tick) -> Section:
         text=(
             f"**a**: {count(within, states)} first-order predictions lie within 1% of the nonlinear b* (paper: "
             "97.44%); the "
-            f"largest ratio is {number(float(ratio[usable].max()))}. **b, c**: five fixed rearrangements of the "
+            f"largest deviation is {number(float(np.abs(ratio[usable] - 1).max()))}. **b, c**: five fixed "
+            "rearrangements of the "
             "non-target "
             "probabilities at target probability one half. Geometry, score errors, ratio errors, entropy and exact "
             "top-two "
@@ -258,7 +259,14 @@ def _picture(
     for dim in sorted(set(dims.tolist())):
         rows = (dims == dim) & np.isfinite(ratio)
         for axis, size in ((a, 1.5), (inset, 1.0)):
-            axis.plot(first["conditioned_joint_1e-05"][rows], ratio[rows], ".", ms=size, color=dimension_color(dim))
+            axis.plot(
+                first["conditioned_joint_1e-05"][rows],
+                ratio[rows],
+                ".",
+                ms=size,
+                color=dimension_color(dim),
+                rasterized=True,
+            )
     for axis in (a, inset):
         axis.set_xscale("log")
         axis.axhline(1.0, color=GREY, lw=0.6)
@@ -288,8 +296,10 @@ def _picture(
         c.bar(places, heights, bottom=bottom, color=color, label=word, width=0.75)
         bottom += heights
     c.set_xticks(places, [f"1e{int(np.log10(budget))}" for budget in BUDGETS])
+    c.set_ylim(0, 1.38)
+    c.set_yticks([0, 0.5, 1])
     c.set_xlabel("joint budget")
-    legend(c, loc="lower left")
+    legend(c, loc="upper right")
     return Picture(
         name="first-order-prediction",
         caption="First order against nonlinear, with the region near one magnified (a); smallest and largest actual "

@@ -85,6 +85,16 @@ def _coefficients(table: _Table, nu: float | Tensor) -> list[Any]:
     return out
 
 
+def potential_coefficients(order: int, nu: float) -> list[float]:
+    """The coefficients of the potential's polynomial part by powers of t - 3/4: `difference_from_radii` uses them."""
+    return _coefficients(_table("potential", order), nu)
+
+
+def ratio_coefficients(order: int, nu: float) -> list[float]:
+    """Likewise of the ratio's."""
+    return _coefficients(_table("ratio", order), nu)
+
+
 def _tail(kind: str, order: int, last: int, nu: float) -> list[float]:
     """The coefficients of the terms after `order` up to `last` alone, by powers of t - 3/4."""
     table = _table(kind, last)

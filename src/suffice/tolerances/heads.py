@@ -14,7 +14,7 @@ from suffice.objectives.softmax import at_class, log_softmax, without
 from suffice.pairs.base import Pair
 from suffice.states import Geometry, States
 
-__all__ = ["Prepared", "own_allowances", "prepare", "uniform_allowances"]
+__all__ = ["Prepared", "own_allowances", "prepare", "prepared_from", "uniform_allowances"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,13 @@ class Prepared:
 def prepare(states: States, pair: Pair, *, distances: bool) -> Prepared:
     """Geometry, log-probabilities and, for the centred contract, the distances rho_j."""
     geometry = states.geometry()
-    scores = class_scores(states, geometry, pair)
+    return prepared_from(states, geometry, class_scores(states, geometry, pair), pair, distances=distances)
+
+
+def prepared_from(
+    states: States, geometry: Geometry, scores: Float[Tensor, "queries classes"], pair: Pair, *, distances: bool
+) -> Prepared:
+    """The same from scores and a geometry that are at hand."""
     log_pi = log_softmax(scores)
     head = SoftmaxHead(
         log_probabilities=log_pi,
