@@ -154,6 +154,12 @@ class States:
             object.__setattr__(part, name, getattr(self, name)[rows])
         return part
 
+    def detached(self) -> States:
+        """The same states without the autograd graph of their features."""
+        part = self[:]
+        object.__setattr__(part, "features", self.features.detach())
+        return part
+
     def chunks(self) -> Iterator[States]:
         """The states in runs of rows whose working tensors fit into cache, so that memory does not grow with N."""
         if not len(self):

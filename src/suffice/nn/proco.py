@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from suffice.nn import primitives
 from suffice.nn.statistics import ClassStatistics
 from suffice.states import States
+from suffice.tolerances.adaptive import Adaptive, adaptive
+from suffice.tolerances.budgets import Budgets
 
 __all__ = ["ProCoLoss"]
 
@@ -23,6 +25,9 @@ class ProCoLoss(nn.Module):
     (None: uniform). In training mode each call first updates the statistics with the batch, as published; call
     `loss.statistics.advance()` at the end of an epoch. Works under autocast (in float32 at least), under torch.compile
     and in float64. Gradients flow to the features only.
+
+    With `adaptive=Budgets(...)` each sample is evaluated on the cheapest rung of the precision ladder that is certified
+    to keep the budgets, rounding included (`sf.adaptive`); `loss.last` then tells which, and what was not certified.
 
     >>> loss = ProCoLoss(num_classes=10, dim=128, temperature=0.1)
     >>> features = torch.randn(4, 128, requires_grad=True)
@@ -43,11 +48,14 @@ class ProCoLoss(nn.Module):
         seed: int = 0,
         order: int | None = None,
         dtype: torch.dtype = torch.float32,
+        adaptive: Budgets | None = None,
     ) -> None:
         super().__init__()
         if not temperature > 0:
             raise ValueError(f"Expected temperature > 0, but got {temperature}")
-        self.temperature, self.order = float(temperature), order
+        self.temperature, self.order, self.adaptive = float(temperature), order, adaptive
+        # what the last adaptive evaluation found: rungs, bounds and verdicts of the batch
+        self.last: Adaptive | None = None
         self.nu = dim / 2 - 1
         self.statistics = ClassStatistics(num_classes, dim, estimate=estimate, cap=cap, seed=seed, dtype=dtype)
         counts = torch.ones(num_classes) if class_counts is None else torch.as_tensor(class_counts)
@@ -62,6 +70,10 @@ class ProCoLoss(nn.Module):
             unit = self._unit(features)
             if self.training:
                 self.statistics.update(unit, labels)
+            if self.adaptive is not None:
+                states = States(self.statistics.bank(self.biases), unit, labels, self.temperature)
+                self.last = adaptive(states, self.adaptive)
+                return self.last.loss.mean().to(unit.dtype)
             return nn.functional.cross_entropy(self._scores(unit, adjusted=True), labels)
 
     def logits(

@@ -11,14 +11,20 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Bounds
+from suffice.objectives.executed import execute
 from suffice.pairs.base import Pair
+from suffice.pairs.debye import DebyePair
 from suffice.states import States
 from suffice.tolerances.budgets import Budgets
+from suffice.tolerances.execution import executed_bounds, invert_executed
 from suffice.tolerances.explain import Explanation, explain_state
 from suffice.tolerances.heads import own_allowances, prepare
+from suffice.tolerances.rungs import cheapest_rungs
 from suffice.tolerances.tolerance import accepts, contract_named, invert_contract, loads
 
-__all__ = ["Certificate", "certify"]
+__all__ = ["SCOPES", "Certificate", "certify"]
+
+SCOPES = ("analytic", "execution")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +33,8 @@ class Certificate:
 
     `verdict` is "certified" where every budget is met by its bound (eq:adequacy-interface), else "inconclusive": the
     bound is sufficient, not necessary. `headroom` is how many times the pair's own allowances could grow before a
-    budget breaks; certified and headroom >= 1 are the same (> 1 where the prediction decides).
+    budget breaks; certified and headroom >= 1 are the same (> 1 where the prediction decides). `execution` says in
+    words what was executed, if that is the scope.
     """
 
     loss: Float[Tensor, " queries"]
@@ -42,33 +49,67 @@ class Certificate:
     pair: Pair
     contract: str
     scope: str = "analytic"
+    execution: str = ""
 
     @property
     def certified(self) -> Bool[Tensor, " queries"]:
         """Where the verdict is "certified"."""
         return torch.as_tensor(self.verdict == "certified", device=self.loss.device)
 
+    @property
+    def cheapest(self) -> np.ndarray[Any, Any]:
+        """The cheapest rung (order and dtype) that is certified for each state, rounding included, or "none"."""
+        return cheapest_rungs(self.states, self.budgets, self.contract)
+
     def explain(self, index: int) -> Explanation:
         """One state in words and numbers: what binds, which classes contribute most, what would change the verdict."""
         return explain_state(self, index)
 
 
-def certify(states: States, budgets: Budgets, pair: Pair, contract: str = "centered") -> Certificate:
+def certify(
+    states: States,
+    budgets: Budgets,
+    pair: Pair,
+    contract: str = "centered",
+    *,
+    scope: str = "analytic",
+    dtype: torch.dtype = torch.float64,
+    compiled: bool = False,
+    model: str = "proved",
+) -> Certificate:
     """Certify the pair's outputs at every state against the budgets.
 
     Scope `analytic`: the mathematical error of the pair's formula at the stored geometry. What rounding adds when the
     formula is executed is not covered.
+
+    Scope `execution`: the distance of the numbers that `suffice.objectives.executed.execute` returns in `dtype`, eager
+    or compiled, from the exact objective at the stored inputs (docs/theory.md, 8). `model` "proved" is the worst case
+    of every sum; "probabilistic" is narrower and not a proof. What left the model (overflow, NaN) is never certified.
+    The headroom is then that of all allowances together, rounding's part in the scores included.
     """
     bounds = contract_named(contract)
+    if scope not in SCOPES:
+        raise ValueError(f"Expected scope in {list(SCOPES)}, but got {scope!r}")
+    if scope == "execution" and not isinstance(pair, DebyePair):
+        raise TypeError(f"Expected a DebyePair for scope execution, but got {type(pair).__name__}")
     results: list[Bounds] = []
     headrooms, bindings, accepted = [], [], []
     start = 0
+    centered = contract == "centered"
     for part in states.chunks():
-        prepared = prepare(part, pair, distances=contract == "centered")
-        own = own_allowances(prepared, pair, matched_gaps=contract == "centered")
-        one = torch.ones_like(prepared.head.gradient_scale)
-        result = bounds(prepared.head, own)
-        inverse = invert_contract(bounds, prepared.head, own, budgets, start, at_one=result)
+        if scope == "execution":
+            assert isinstance(pair, DebyePair)
+            executed = execute(part, pair.order, dtype, compiled=compiled)
+            made = executed_bounds(part, executed, bounds, distances=centered, model=model)
+            prepared, own, result = made.prepared, made.allowances, made.bounds
+            inverse = invert_executed(made, bounds, budgets, start)
+            one = torch.ones_like(prepared.head.gradient_scale)
+        else:
+            prepared = prepare(part, pair, distances=centered)
+            own = own_allowances(prepared, pair, matched_gaps=centered)
+            one = torch.ones_like(prepared.head.gradient_scale)
+            result = bounds(prepared.head, own)
+            inverse = invert_contract(bounds, prepared.head, own, budgets, start, at_one=result)
         everywhere = torch.arange(len(part), device=one.device)
         shares = loads(result, budgets, everywhere, start, one)
         worst = torch.stack(list(shares.values())).argmax(dim=0).numpy(force=True)
@@ -90,4 +131,10 @@ def certify(states: States, budgets: Budgets, pair: Pair, contract: str = "cente
         budgets=budgets,
         pair=pair,
         contract=contract,
+        scope=scope,
+        execution=_words(dtype, compiled, model) if scope == "execution" else "",
     )
+
+
+def _words(dtype: torch.dtype, compiled: bool, model: str) -> str:
+    return f"{str(dtype).removeprefix('torch.')}, {'compiled' if compiled else 'eager'}, model {model}"

@@ -25,7 +25,7 @@ from suffice.tolerances.inversion import RELATIVE_WIDTH, Inverse, Judged, invert
 from suffice.tolerances.moments import moments, settle, sums_over_classes
 from suffice.tolerances.scout import Scout
 
-__all__ = ["CONTRACTS", "Tolerance", "contract_named", "invert_contract", "sensitivity", "tolerance"]
+__all__ = ["CONTRACTS", "Tolerance", "contract_named", "invert_contract", "sensitivity", "tolerance", "with_one"]
 
 Contract = Callable[[SoftmaxHead, Allowances], Bounds]
 Picked = TypeVar("Picked")
@@ -144,10 +144,10 @@ def invert_contract(
     if bounds is not conditioned_bounds or head.h_bound != 1 or budgets.prediction:
         return invert_directly(bounds, head, unit, budgets, start, at_one)
     inverse = _by_series(head, unit, budgets, start)
-    return inverse if at_one is None else _with_one(inverse, at_one, budgets, start, head.gradient_scale)
+    return inverse if at_one is None else with_one(inverse, at_one, budgets, start, head.gradient_scale)
 
 
-def _with_one(inverse: Inverse, at_one: Bounds, budgets: Budgets, start: int, like: Tensor) -> Inverse:
+def with_one(inverse: Inverse, at_one: Bounds, budgets: Budgets, start: int, like: Tensor) -> Inverse:
     """The same with what was found at 1 as a bracket point, so that "certified" and "headroom >= 1" cannot disagree."""
     everywhere = torch.arange(len(like), device=like.device)
     at = judged(loads(at_one, budgets, everywhere, start, like))

@@ -1,0 +1,93 @@
+"""The precision ladder: a rung is an order and a dtype, with what it costs on this machine."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from suffice.objectives.executed import execute
+from suffice.pairs.constants import valid_orders
+from suffice.states import ClassBank, States
+from suffice.tolerances.budgets import Budgets
+from suffice.tolerances.execution import executed_bounds
+from suffice.tolerances.tolerance import accepts, contract_named, loads
+
+__all__ = ["Rung", "cheapest_rungs", "rungs", "rungs_at"]
+
+_ORDERS = (2, 4, 6)
+_DTYPES = (torch.float32, torch.float64)
+_REPEATS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """One way to evaluate. `nanoseconds` a query and class at C = 256, p = 128: measured here, the least of some."""
+
+    order: int
+    dtype: torch.dtype
+    nanoseconds: float
+
+    @property
+    def name(self) -> str:
+        """Such as "debye4/float32"."""
+        return f"debye{self.order}/{str(self.dtype).removeprefix('torch.')}"
+
+
+@cache
+def rungs() -> tuple[Rung, ...]:
+    """Every rung, the cheapest first: float32 and float64 at orders 2, 4 and 6. Measured once a process.
+
+    >>> [rung.name for rung in rungs()][0].endswith("float32")
+    True
+    """
+    generator = torch.Generator().manual_seed(3407)
+    mu = torch.nn.functional.normalize(torch.randn(256, 128, generator=generator), dim=1)
+    bank = ClassBank(mu, 50 + 100 * torch.rand(256, generator=generator))
+    features = torch.nn.functional.normalize(torch.randn(256, 128, generator=generator), dim=1)
+    states = States(bank, features, torch.randint(0, 256, (256,), generator=generator), 0.1)
+    kinds = [(order, dtype) for dtype in _DTYPES for order in _ORDERS]
+    best = dict.fromkeys(kinds, float("inf"))
+    for _ in range(_REPEATS):
+        for order, dtype in kinds:
+            began = time.perf_counter()
+            execute(states, order, dtype)
+            best[order, dtype] = min(best[order, dtype], time.perf_counter() - began)
+    # a rung that promises no less is never dearer, whatever the clock says
+    found, floor = [], 0.0
+    for order, dtype in kinds:
+        floor = max(floor, best[order, dtype])
+        found.append(Rung(order=order, dtype=dtype, nanoseconds=1e9 * floor / (256 * 256)))
+    return tuple(found)
+
+
+def rungs_at(nu: float) -> tuple[Rung, ...]:
+    """The rungs that are proved at this nu; float32 from nu = 2 on."""
+    orders = valid_orders(nu)
+    return tuple(rung for rung in rungs() if rung.order in orders and (rung.dtype == torch.float64 or nu >= 2))
+
+
+def cheapest_rungs(
+    states: States, budgets: Budgets, contract: str = "centered", *, model: str = "proved"
+) -> np.ndarray[Any, Any]:
+    """The name of the cheapest rung that is certified at each state, "none" where none is."""
+    bounds = contract_named(contract)
+    names = np.full(len(states), "none", dtype="<U16")
+    start = 0
+    for part in states.chunks():
+        rows = torch.arange(len(part), device=part.features.device)
+        for rung in rungs_at(part.bank.nu):
+            if not len(rows):
+                break
+            some = part[rows]
+            executed = execute(some, rung.order, rung.dtype)
+            made = executed_bounds(some, executed, bounds, distances=contract == "centered", model=model)
+            met = accepts(loads(made.bounds, budgets, rows, start, part.temperature))
+            names[start + rows[met].numpy(force=True)] = rung.name
+            rows = rows[~met]
+        start += len(part)
+    return names

@@ -1,0 +1,82 @@
+"""Adaptive evaluation: each state on the first rung that is certified, and right within its bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import suffice as sf
+from tests.tolerances.test_execution import adversarial, exact_of
+
+BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-2)
+
+
+def test_rungs_are_ordered_by_cost() -> None:
+    found = sf.rungs()
+    assert {(rung.order, str(rung.dtype)) for rung in found} == {
+        (order, f"torch.{name}") for order in (2, 4, 6) for name in ("float32", "float64")
+    }
+    costs = [rung.nanoseconds for rung in found]
+    assert costs == sorted(costs)
+    assert found[0].name == "debye2/float32"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_returned_is_within_its_bound(seed: int) -> None:
+    states = adversarial(seed, 8, 7, 64)
+    found = sf.adaptive(states, BUDGETS)
+    exact = exact_of(states)
+    loss = (found.loss - exact.loss[0][:, 0] - exact.loss[1][:, 0]).abs()
+    gradient = torch.linalg.vector_norm((found.gradient - exact.gradient[0]) - exact.gradient[1], dim=1)
+    assert (loss <= found.loss_bound).all()
+    assert (gradient <= found.gradient_bound).all()
+    certified = found.certified
+    assert (found.loss_bound[certified] <= 1e-3).all()
+    assert (found.gradient_bound[certified] <= 1e-2).all()
+    # the rung is the first that is certified, one by one
+    names = sf.cheapest_rungs(states, BUDGETS)
+    assert (np.where(found.certified.numpy(), found.rung, "none") == names).all()
+    cheapest = sf.certify(states, BUDGETS, sf.DebyePair(order=2)).cheapest
+    assert (cheapest == names).all()
+    assert sum(found.share.values()) == pytest.approx(1)
+
+
+def test_harder_budgets_climb_the_ladder() -> None:
+    states = next(iter(sf.builtin_collection())).states[0:64]
+    ladder = [rung.name for rung in sf.rungs()]
+    last = -1.0
+    for size in (1e-2, 1e-4, 1e-6, 1e-8):
+        found = sf.adaptive(states, sf.Budgets(loss=size, gradient=size))
+        height = float(np.mean([ladder.index(name) for name in found.rung]))
+        assert height >= last
+        last = height
+    impossible = sf.adaptive(states, sf.Budgets(loss=1e-300))
+    assert not impossible.certified.any()
+    assert set(impossible.rung) == {ladder[-1]}
+    likely = sf.adaptive(states, sf.Budgets(loss=1e-3, gradient=1e-3), model="probabilistic")
+    assert likely.model == "probabilistic"
+
+
+def test_autograd_gives_the_gradient() -> None:
+    base = adversarial(9, 5, 7, 64)
+    features = base.features.clone().requires_grad_()
+    found = sf.adaptive(sf.States(base.bank, features, base.labels, base.temperature), BUDGETS)
+    weights = torch.arange(1.0, 6.0, dtype=torch.float64)
+    (found.loss * weights).sum().backward()
+    assert features.grad is not None
+    torch.testing.assert_close(features.grad, found.gradient * weights[:, None])
+
+
+def test_proco_trains_with_it() -> None:
+    torch.manual_seed(0)
+    features, labels = torch.randn(16, 32, requires_grad=True), torch.randint(0, 5, (16,))
+    plain = sf.nn.ProCoLoss(5, 32, temperature=0.1).eval()
+    careful = sf.nn.ProCoLoss(5, 32, temperature=0.1, adaptive=sf.Budgets(loss=1e-3, gradient=1e-3)).eval()
+    (expected,) = torch.autograd.grad(plain(features, labels), features)
+    loss = careful(features, labels)
+    (ours,) = torch.autograd.grad(loss, features)
+    torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-6)
+    assert careful.last is not None
+    assert careful.last.certified.all()
+    assert set(careful.last.rung) <= {rung.name for rung in sf.rungs()}

@@ -1,0 +1,274 @@
+"""Rounding included: what was executed is never further from the exact objective than the execution bound says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from flint import arb, ctx
+from torch import Tensor
+
+import suffice as sf
+from benchmarks.ulps import worst_ulps
+from suffice.objectives.executed import execute
+from suffice.pairs.constants import valid_orders
+from suffice.rounding import ULPS, gamma
+
+BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-3)
+
+
+def exact_outputs(state: sf.States) -> tuple[arb, list[arb], list[arb]]:
+    """Loss, probabilities and gradient from the stored inputs themselves: r^2 = k^2 + 2 k mu.f/tau + |f|^2/tau^2."""
+    bank, y = state.bank, int(state.labels)
+    with ctx.workprec(400):
+        nu, tau = arb(bank.nu), arb(state.temperature.item())
+        u = [arb(x) / tau for x in state.features[0].tolist()]
+        square_u = sum((x * x for x in u), arb(0))
+        mu = [[arb(m) for m in row] for row in bank.directions.tolist()]
+        k = [arb(x) for x in bank.concentrations.tolist()]
+        scores, slopes = [], []
+        for row, kj, c in zip(mu, k, bank.biases.tolist(), strict=True):
+            square = kj * kj + 2 * kj * sum((m * x for m, x in zip(row, u, strict=True)), arb(0)) + square_u
+            r = square.sqrt() if square > 0 else arb(0)
+            scores.append(_phi(nu, r) - _phi(nu, kj) + arb(c))
+            slopes.append(
+                r.bessel_i(nu + 1, scaled=True) / r.bessel_i(nu, scaled=True) / r if r > 0 else 1 / (2 * (nu + 1))
+            )
+        peak = max(scores, key=lambda q: float(q.mid()))
+        weights = [(q - peak).exp() for q in scores]
+        pi = [w / sum(weights, arb(0)) for w in weights]
+        coefficients = [(p - (j == y)) * s for j, (p, s) in enumerate(zip(pi, slopes, strict=True))]
+        total = sum(coefficients, arb(0))
+        gradient = [
+            (sum((w * kj * row[i] for w, kj, row in zip(coefficients, k, mu, strict=True)), arb(0)) + total * x) / tau
+            for i, x in enumerate(u)
+        ]
+        return -pi[y].log(), pi, gradient
+
+
+def _phi(nu: arb, x: arb) -> arb:
+    return x.bessel_i(nu, scaled=True).log() + x - nu * x.log() if x > 0 else -nu * arb(2).log() - (nu + 1).lgamma()
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Exact outputs of some states as sums of two floats, which have a hundred bits."""
+
+    loss: tuple[Tensor, Tensor]
+    pi: tuple[Tensor, Tensor]
+    gradient: tuple[Tensor, Tensor]
+
+
+def _halves(rows: list[list[arb]]) -> tuple[Tensor, Tensor]:
+    with ctx.workprec(400):
+        high = [[float(x.mid()) for x in row] for row in rows]
+        low = [
+            [float((x - arb(h)).mid()) for x, h in zip(row, first, strict=True)]
+            for row, first in zip(rows, high, strict=True)
+        ]
+    return torch.tensor(high, dtype=torch.float64), torch.tensor(low, dtype=torch.float64)
+
+
+def exact_of(states: sf.States) -> Exact:
+    rows = [exact_outputs(states[i : i + 1]) for i in range(len(states))]
+    assert all(x.rad() < 1e-60 for loss, pi, gradient in rows for x in (loss, *pi, *gradient))
+    return Exact(
+        loss=_halves([[loss] for loss, _, _ in rows]),
+        pi=_halves([pi for _, pi, _ in rows]),
+        gradient=_halves([gradient for _, _, gradient in rows]),
+    )
+
+
+def violations(
+    states: sf.States, exact: Exact, order: int, dtype: torch.dtype, *, compiled: bool = False, model: str = "proved"
+) -> tuple[int, dict[str, Tensor]]:
+    """How many bounds the executed numbers break, and bound over actual error."""
+    executed = execute(states, order, dtype, compiled=compiled)
+    certificate = sf.certify(
+        states, BUDGETS, sf.DebyePair(order=order), scope="execution", dtype=dtype, compiled=compiled, model=model
+    )
+
+    def off(ours: Tensor, truth: tuple[Tensor, Tensor]) -> Tensor:
+        return (ours.double() - truth[0]) - truth[1]
+
+    actual = {
+        "loss": off(executed.loss[:, None], exact.loss)[:, 0].abs(),
+        "probability": off(executed.log_probabilities.exp(), exact.pi).abs().sum(dim=1) / 2,
+        "gradient": torch.linalg.vector_norm(off(executed.gradient, exact.gradient), dim=1),
+    }
+    wrong = 0
+    ratios = {}
+    for name, error in actual.items():
+        bound = getattr(certificate, name)
+        # NaN breaks a finite bound
+        wrong += int((~(error * (1 + 1e-12) <= bound)).sum())
+        ratios[name] = (bound / error)[error > 0]
+    agrees = executed.scores.argmax(dim=1) == exact.pi[0].argmax(dim=1)
+    return wrong + int((certificate.prediction & ~agrees).sum()), ratios
+
+
+def adversarial(seed: int, queries: int, classes: int, dim: int) -> sf.States:
+    """Inputs that make rounding as bad as they can: cancelling products, huge k, nearly equal radii, odd scales."""
+    g = torch.Generator().manual_seed(seed)
+
+    def normal(*size: int) -> torch.Tensor:
+        return torch.randn(*size, generator=g, dtype=torch.float64)
+
+    mu = torch.nn.functional.normalize(normal(classes, dim), dim=1)
+    k = 10 ** (6 * torch.rand(classes, generator=g, dtype=torch.float64) - 1)
+    f = torch.nn.functional.normalize(normal(queries, dim), dim=1)
+    tau = 10 ** (2 * torch.rand(queries, generator=g, dtype=torch.float64) - 2)
+    labels = torch.randint(0, classes, (queries,), generator=g)
+    kind = seed % 6
+    if kind == 0:
+        # products that cancel: f orthogonal to every direction but for the last digits
+        q, _ = torch.linalg.qr(mu[: min(classes, dim - 1)].T)
+        f = f - (f @ q) @ q.T
+        f = torch.nn.functional.normalize(f, dim=1)
+    if kind == 1:
+        # alternating signs of equal size: sums of terms that all cancel
+        mu = torch.sign(normal(classes, dim)) / dim**0.5
+        f = torch.sign(normal(queries, dim)) / dim**0.5
+    if kind == 2:
+        k = torch.full_like(k, 1e5)
+    if kind == 3:
+        # nearly equal radii
+        mu = torch.nn.functional.normalize(mu[:1] + 1e-7 * normal(classes, dim), dim=1)
+        k = 300 * (1 + 1e-8 * normal(classes))
+    if kind == 4:
+        # f = -tau k mu for the first query: zero radius
+        k = k.clamp_max(100.0)
+        f[0] = -tau[0] * k[labels[0]] * mu[labels[0]]
+    biases = normal(classes) * (0.0, 1.0, 20.0)[seed % 3]
+    return sf.States(sf.ClassBank(mu, k, biases), f, labels, tau)
+
+
+SHAPES = [(2, 6), (3, 16), (5, 33), (7, 64), (12, 128), (2, 7), (30, 40), (4, 512)]
+RUNGS = [(order, dtype) for order in (2, 4, 6) for dtype in (torch.float32, torch.float64)]
+
+
+def _attack(
+    banks: int, queries: int, *, compiled: bool, rungs: list[tuple[int, torch.dtype]] = RUNGS
+) -> tuple[int, int, int]:
+    """Violations, comparisons and states over adversarial and random states on every rung."""
+    wrong = compared = states_seen = 0
+    for seed in range(banks):
+        shape = SHAPES[(seed // 6) % len(SHAPES)]
+        states = adversarial(seed, queries, *shape)
+        exact = exact_of(states)
+        states_seen += len(states)
+        for order, dtype in rungs:
+            if order in valid_orders(states.bank.nu):
+                wrong += violations(states, exact, order, dtype, compiled=compiled)[0]
+                compared += 4 * len(states)
+    return wrong, compared, states_seen
+
+
+def test_no_execution_breaks_its_bound() -> None:
+    wrong, compared, _ = _attack(48, 4, compiled=False)
+    assert compared > 4000
+    assert wrong == 0
+
+
+def test_the_bound_holds_for_compiled_code() -> None:
+    wrong, compared, _ = _attack(12, 4, compiled=True, rungs=[(4, torch.float32), (4, torch.float64)])
+    assert compared > 300
+    assert wrong == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [False, True])
+def test_no_execution_breaks_its_bound_at_many_states(compiled: bool) -> None:
+    wrong, _, seen = _attack(1000, 10, compiled=compiled)
+    assert seen == 10_000
+    assert wrong == 0
+
+
+def test_real_states_and_how_conservative() -> None:
+    """About a thousand times above the actual error in the median (design B8), never below it."""
+    batch = next(iter(sf.builtin_collection()))
+    states = batch.states[0:6]
+    exact = exact_of(states)
+    for dtype in (torch.float32, torch.float64):
+        wrong, ratios = violations(states, exact, 6, dtype)
+        assert wrong == 0
+        assert 10 < ratios["loss"].median() < 1e5
+        likely, narrower = violations(states, exact, 6, dtype, model="probabilistic")
+        assert likely == 0
+        assert narrower["gradient"].median() < ratios["gradient"].median()
+
+
+def test_what_leaves_the_model_is_never_certified() -> None:
+    states = adversarial(9, 3, 7, 64)
+    huge = sf.States(states.bank, states.features * torch.tensor([1.0, 1e25, 1.0])[:, None], states.labels, 0.1)
+    found = sf.certify(huge, sf.Budgets(loss=1e30), sf.DebyePair(order=2), scope="execution", dtype=torch.float32)
+    assert found.verdict.tolist()[1] == "inconclusive"
+    assert torch.isinf(found.loss[1])
+    assert torch.isinf(found.gradient[1])
+    assert not found.prediction[1]
+    assert found.headroom[1] == 0
+    assert torch.isfinite(found.loss[[0, 2]]).all()
+
+
+def test_headroom_and_verdict_agree() -> None:
+    for seed in range(12):
+        states = adversarial(seed, 8, 7, 64)
+        for dtype in (torch.float32, torch.float64):
+            for contract in ("geometry", "conditioned", "centered"):
+                found = sf.certify(states, BUDGETS, sf.DebyePair(order=4), contract, scope="execution", dtype=dtype)
+                assert ((found.headroom >= 1) == found.certified).all()
+                assert found.scope == "execution"
+                assert found.execution == f"{str(dtype).removeprefix('torch.')}, eager, model proved"
+
+
+def test_execution_is_never_tighter_than_analytic() -> None:
+    for seed in range(6):
+        states = adversarial(seed, 8, 7, 64)
+        analytic = sf.certify(states, BUDGETS, sf.DebyePair(order=2))
+        executed = sf.certify(states, BUDGETS, sf.DebyePair(order=2), scope="execution")
+        # at another geometry: the two differ by rounding
+        assert (executed.loss >= analytic.loss * (1 - 1e-9)).all()
+        assert (executed.gradient >= analytic.gradient * (1 - 1e-9)).all()
+
+
+def test_wrong_arguments() -> None:
+    states = adversarial(9, 3, 7, 64)
+    pair = sf.DebyePair(order=2)
+    with pytest.raises(ValueError, match="Expected scope in"):
+        sf.certify(states, BUDGETS, pair, scope="everything")
+    with pytest.raises(ValueError, match="Expected dtype in"):
+        sf.certify(states, BUDGETS, pair, scope="execution", dtype=torch.float16)
+    with pytest.raises(ValueError, match="Expected model in"):
+        sf.certify(states, BUDGETS, pair, scope="execution", model="hopeful")
+    small = adversarial(9, 3, 3, 5)
+    with pytest.raises(ValueError, match="Expected nu >= 2"):
+        sf.certify(small, BUDGETS, pair, scope="execution", dtype=torch.float32)
+    torch.set_float32_matmul_precision("high")
+    try:
+        with pytest.raises(ValueError, match="get_float32_matmul_precision"):
+            sf.certify(states, BUDGETS, pair, scope="execution", dtype=torch.float32)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", list(ULPS))
+def test_functions_keep_their_allowance(name: str, dtype: torch.dtype) -> None:
+    worst = worst_ulps(name, dtype, 20_000, compiled=(False,))
+    assert max(worst) <= ULPS[name] / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", list(ULPS))
+def test_functions_keep_their_allowance_at_a_million_points(name: str, dtype: torch.dtype) -> None:
+    assert max(worst_ulps(name, dtype, 1_050_000)) <= ULPS[name] / 2
+
+
+def test_gamma() -> None:
+    assert gamma(1, torch.float64) == pytest.approx(2**-53, rel=1e-9)
+    assert gamma(1000, torch.float32, "probabilistic") < gamma(1000, torch.float32) / 5
+    assert gamma(4, torch.float32, "probabilistic") == gamma(4, torch.float32)
+    with pytest.raises(ValueError, match="use a wider dtype"):
+        gamma(1e7, torch.float32)
