@@ -17,7 +17,7 @@ from suffice.compensated import squared_radius
 from suffice.pairs import ladder
 from suffice.tolerances import fused
 from suffice.tolerances.heads import prepare, uniform_allowances
-from suffice.tolerances.tolerance import CONTRACTS, invert_contract
+from suffice.tolerances.solving import CONTRACTS, invert_contract
 
 __all__ = ["make_states", "tolerance_ratios"]
 

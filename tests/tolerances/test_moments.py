@@ -14,7 +14,7 @@ from suffice.objectives.softmax import at_class, class_mask
 from suffice.tolerances.fused import conditioned_audit
 from suffice.tolerances.heads import prepare, uniform_allowances
 from suffice.tolerances.moments import MOST_MASS, moments, sums_over_classes
-from suffice.tolerances.tolerance import invert_directly
+from suffice.tolerances.solving import invert_directly
 from tests.reference.states import many_states
 
 PAIR = sf.DebyePair(order=2)

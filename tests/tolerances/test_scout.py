@@ -9,7 +9,7 @@ import suffice as sf
 from suffice.tolerances.heads import prepare, uniform_allowances
 from suffice.tolerances.inversion import Judged, invert
 from suffice.tolerances.scout import Scout
-from suffice.tolerances.tolerance import CONTRACTS
+from suffice.tolerances.solving import CONTRACTS
 from tests.reference.states import many_states
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 from suffice.pairs.debye import DebyePair
 from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.tolerance import contract_named
+from suffice.tolerances.solving import contract_named
 
 __all__ = ["SCOPE", "Plan", "pair_order"]
 

@@ -15,7 +15,8 @@ from suffice.states import States
 from suffice.tolerances.cascade import cascade
 from suffice.tolerances.certify import certify
 from suffice.tolerances.heads import own_allowances, prepare
-from suffice.tolerances.tolerance import accepts, contract_named, invert_contract, loads, tolerance
+from suffice.tolerances.solving import accepts, contract_named, invert_contract, loads
+from suffice.tolerances.tolerance import tolerance
 
 __all__ = ["ORDERS", "audit_states"]
 

@@ -80,6 +80,19 @@ class Allowances:
             to_top=None if self.to_top is None else self.to_top[rows],
         )
 
+    def plus(self, other: Allowances) -> Allowances:
+        """The allowances of a sum of two errors."""
+
+        def total(ours: Tensor | None, theirs: Tensor | None) -> Tensor | None:
+            return None if ours is None or theirs is None else ours + theirs
+
+        return Allowances(
+            d=self.d + other.d,
+            a=self.a + other.a,
+            to_target=total(self.to_target, other.to_target),
+            to_top=total(self.to_top, other.to_top),
+        )
+
     def scaled(self, factor: Float[Tensor, " queries"]) -> Allowances:
         """All allowances times a factor a row: the families of eq:uniform-allowance-family are such multiples."""
         f = factor[:, None]

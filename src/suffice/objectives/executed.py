@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -42,6 +42,17 @@ class Executed:
     log_probabilities: Float[Tensor, "queries classes"]
     loss: Float[Tensor, " queries"]
     gradient: Float[Tensor, "queries dim"]
+
+    def __getitem__(self, rows: Int[Tensor, " rows"]) -> Executed:
+        """What was computed for some rows. Executing those alone may round otherwise: products depend on the batch."""
+        return replace(
+            self,
+            squared_gaps=self.squared_gaps[rows],
+            scores=self.scores[rows],
+            log_probabilities=self.log_probabilities[rows],
+            loss=self.loss[rows],
+            gradient=self.gradient[rows],
+        )
 
     @property
     def dtype(self) -> torch.dtype:

@@ -16,7 +16,7 @@ from suffice.states import States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.execution import executed_bounds
 from suffice.tolerances.rungs import rungs_at
-from suffice.tolerances.tolerance import accepts, contract_named, loads
+from suffice.tolerances.solving import accepts, contract_named, loads
 
 __all__ = ["Adaptive", "adaptive"]
 

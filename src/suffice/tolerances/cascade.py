@@ -11,13 +11,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.contracts import Allowances, Bounds, centered_bounds, conditioned_bounds, geometry_bounds
+from suffice.objectives.executed import Executed
 from suffice.pairs.base import Pair
 from suffice.pairs.debye import DebyePair
 from suffice.pairs.envelopes import Uniform
 from suffice.states import States
 from suffice.tolerances.budgets import Budgets
+from suffice.tolerances.execution import Execution, executed_bounds, execution_of
 from suffice.tolerances.heads import Prepared, own_allowances, prepare
-from suffice.tolerances.tolerance import accepts, loads
+from suffice.tolerances.solving import accepts, loads
 
 __all__ = ["TIERS", "Cascade", "cascade"]
 
@@ -42,18 +44,28 @@ class Cascade:
     scope: str = "analytic"
 
 
-def cascade(states: States, budgets: Budgets, pair: Pair) -> Cascade:
-    """Certify with the cheapest tier that accepts.
+def cascade(
+    states: States,
+    budgets: Budgets,
+    pair: Pair,
+    *,
+    scope: str = "analytic",
+    dtype: torch.dtype = torch.float64,
+    compiled: bool = False,
+    model: str = "proved",
+) -> Cascade:
+    """Certify with the cheapest tier that accepts; in scope `execution` what was executed once, as in `certify`.
 
     Tiers: the geometry-only contract and the conditioned one with the uniform allowance nu^-3/4 (order 2; other pairs
     start from their own envelope), the conditioned contract with the pair's own envelope, the centred contract.
     All certify the same outputs, and acceptance by one implies acceptance by every later one: the decisions are
     those of always using the last.
     """
+    execution = execution_of(scope, pair, dtype, compiled, model)
     parts = []
     start = 0
     for part in states.chunks():
-        parts.append(_cascade(part, budgets, pair, start))
+        parts.append(_cascade(part, budgets, pair, start, execution))
         start += len(part)
     tier = np.concatenate([names for names, _ in parts])
     minima = {name: torch.cat([bounds[name] for _, bounds in parts]) for name in _FIELDS}
@@ -65,6 +77,7 @@ def cascade(states: States, budgets: Budgets, pair: Pair) -> Cascade:
         probability=minima["probability"],
         gradient=minima["gradient"],
         margin_use=minima["margin_use"],
+        scope=scope,
     )
 
 
@@ -72,15 +85,19 @@ _FIELDS = ("loss", "probability", "gradient", "margin_use")
 
 
 def _cascade(
-    states: States, budgets: Budgets, pair: Pair, start: int
+    states: States, budgets: Budgets, pair: Pair, start: int, execution: Execution | None
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.str_]], dict[str, Tensor]]:
     tier = np.full(len(states), "open", dtype="<U11")
     minima = {name: torch.full_like(states.temperature, torch.inf) for name in _FIELDS}
     rows = torch.arange(len(states), device=states.features.device)
+    executed = None if execution is None else execution.run(states)
     for name in TIERS:
         if not len(rows):
             break
-        bounds = _tier_bounds(name, states[rows], pair)
+        if execution is None or executed is None:
+            bounds = _tier_bounds(name, states[rows], pair)
+        else:
+            bounds = _executed_tier_bounds(name, states[rows], pair, executed[rows], execution.model)
         for key in _FIELDS:
             minima[key][rows] = torch.minimum(minima[key][rows], getattr(bounds, key))
         current = Bounds(**{key: minima[key][rows] for key in _FIELDS})
@@ -93,13 +110,30 @@ def _cascade(
 
 def _tier_bounds(name: str, states: States, pair: Pair) -> Bounds:
     prepared = prepare(states, pair, distances=name == "centered")
-    contracts: dict[str, Callable[..., Bounds]] = {"geometry": geometry_bounds, "centered": centered_bounds}
-    contract = contracts.get(name, conditioned_bounds)
-    uniform = name in ("geometry", "conditioned")
-    matched = name == "centered"
-    allowances = _uniform(prepared, pair) if uniform else own_allowances(prepared, pair, matched_gaps=matched)
-    result: Bounds = contract(prepared.head, allowances)
+    result: Bounds = _tier_contract(name)(prepared.head, _tier_allowances(name, prepared, pair))
     return result
+
+
+def _executed_tier_bounds(name: str, states: States, pair: Pair, executed: Executed, model: str) -> Bounds:
+    return executed_bounds(
+        states,
+        executed,
+        _tier_contract(name),
+        distances=name == "centered",
+        model=model,
+        allowances_of=lambda prepared: _tier_allowances(name, prepared, pair),
+    ).bounds
+
+
+def _tier_contract(name: str) -> Callable[..., Bounds]:
+    contracts: dict[str, Callable[..., Bounds]] = {"geometry": geometry_bounds, "centered": centered_bounds}
+    return contracts.get(name, conditioned_bounds)
+
+
+def _tier_allowances(name: str, prepared: Prepared, pair: Pair) -> Allowances:
+    if name in ("geometry", "conditioned"):
+        return _uniform(prepared, pair)
+    return own_allowances(prepared, pair, matched_gaps=name == "centered")
 
 
 def _uniform(prepared: Prepared, pair: Pair) -> Allowances:

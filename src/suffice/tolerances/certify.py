@@ -11,20 +11,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Bounds
-from suffice.objectives.executed import execute
+from suffice.objectives.executed import Executed
 from suffice.pairs.base import Pair
-from suffice.pairs.debye import DebyePair
 from suffice.states import States
 from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.execution import executed_bounds, invert_executed
+from suffice.tolerances.execution import execution_of, invert_executed
 from suffice.tolerances.explain import Explanation, explain_state
 from suffice.tolerances.heads import own_allowances, prepare
 from suffice.tolerances.rungs import cheapest_rungs
-from suffice.tolerances.tolerance import accepts, contract_named, invert_contract, loads
+from suffice.tolerances.solving import accepts, contract_named, invert_contract, loads
 
-__all__ = ["SCOPES", "Certificate", "certify"]
-
-SCOPES = ("analytic", "execution")
+__all__ = ["Certificate", "certify"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +31,7 @@ class Certificate:
     `verdict` is "certified" where every budget is met by its bound (eq:adequacy-interface), else "inconclusive": the
     bound is sufficient, not necessary. `headroom` is how many times the pair's own allowances could grow before a
     budget breaks; certified and headroom >= 1 are the same (> 1 where the prediction decides). `execution` says in
-    words what was executed, if that is the scope.
+    words what was executed, if that is the scope, and `executed_loss` and `executed_gradient` are the numbers.
     """
 
     loss: Float[Tensor, " queries"]
@@ -50,6 +47,8 @@ class Certificate:
     contract: str
     scope: str = "analytic"
     execution: str = ""
+    executed_loss: Float[Tensor, " queries"] | None = None
+    executed_gradient: Float[Tensor, "queries dim"] | None = None
 
     @property
     def certified(self) -> Bool[Tensor, " queries"]:
@@ -88,22 +87,18 @@ def certify(
     The headroom is then that of all allowances together, rounding's part in the scores included.
     """
     bounds = contract_named(contract)
-    if scope not in SCOPES:
-        raise ValueError(f"Expected scope in {list(SCOPES)}, but got {scope!r}")
-    if scope == "execution" and not isinstance(pair, DebyePair):
-        raise TypeError(f"Expected a DebyePair for scope execution, but got {type(pair).__name__}")
+    execution = execution_of(scope, pair, dtype, compiled, model)
     results: list[Bounds] = []
     headrooms, bindings, accepted = [], [], []
+    ran: list[Executed] = []
     start = 0
     centered = contract == "centered"
     for part in states.chunks():
-        if scope == "execution":
-            assert isinstance(pair, DebyePair)
-            executed = execute(part, pair.order, dtype, compiled=compiled)
-            made = executed_bounds(part, executed, bounds, distances=centered, model=model)
-            prepared, own, result = made.prepared, made.allowances, made.bounds
-            inverse = invert_executed(made, bounds, budgets, start)
-            one = torch.ones_like(prepared.head.gradient_scale)
+        if execution is not None:
+            made = execution.bounds(part, bounds, distances=centered)
+            result, inverse = made.bounds, invert_executed(made, bounds, budgets, start)
+            ran.append(made.executed)
+            one = torch.ones_like(made.prepared.head.gradient_scale)
         else:
             prepared = prepare(part, pair, distances=centered)
             own = own_allowances(prepared, pair, matched_gaps=centered)
@@ -132,9 +127,7 @@ def certify(
         pair=pair,
         contract=contract,
         scope=scope,
-        execution=_words(dtype, compiled, model) if scope == "execution" else "",
+        execution="" if execution is None else execution.words,
+        executed_loss=torch.cat([each.loss for each in ran]) if ran else None,
+        executed_gradient=torch.cat([each.gradient for each in ran]) if ran else None,
     )
-
-
-def _words(dtype: torch.dtype, compiled: bool, model: str) -> str:
-    return f"{str(dtype).removeprefix('torch.')}, {'compiled' if compiled else 'eager'}, model {model}"

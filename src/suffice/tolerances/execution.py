@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -12,18 +13,67 @@ from torch import Tensor
 from suffice.compensated import squared_radius
 from suffice.contracts.bounds import Allowances, Bounds
 from suffice.objectives.contrastive import objective_weights
-from suffice.objectives.executed import Executed
+from suffice.objectives.executed import Executed, execute
 from suffice.objectives.softmax import at_class, log_softmax, without
 from suffice.pairs import ladder
+from suffice.pairs.base import Pair
 from suffice.pairs.debye import DebyePair
 from suffice.rounding import gamma, smallest_normal, ulps, unit_roundoff
 from suffice.states import Geometry, States
 from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.heads import Prepared, own_allowances, prepared_from
-from suffice.tolerances.inversion import Inverse
-from suffice.tolerances.tolerance import Contract, invert_contract, with_one
+from suffice.tolerances.heads import Prepared, own_allowances, prepared_from, uniform_allowances
+from suffice.tolerances.inversion import Inverse, Judged, invert
+from suffice.tolerances.solving import Contract, invert_contract, judged, loads, with_one
 
-__all__ = ["ExecutedBounds", "Rounding", "executed_bounds", "invert_executed"]
+__all__ = [
+    "SCOPES",
+    "ExecutedBounds",
+    "Execution",
+    "Rounding",
+    "executed_bounds",
+    "execution_of",
+    "invert_executed",
+    "invert_uniform",
+]
+
+SCOPES = ("analytic", "execution")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """How an order is executed, and by which model its rounding is bounded."""
+
+    order: int
+    dtype: torch.dtype
+    compiled: bool
+    model: str
+
+    @property
+    def words(self) -> str:
+        """For people: the model is always named."""
+        how = "compiled" if self.compiled else "eager"
+        return f"{str(self.dtype).removeprefix('torch.')}, {how}, model {self.model}"
+
+    def run(self, states: States) -> Executed:
+        """Execute."""
+        return execute(states, self.order, self.dtype, compiled=self.compiled)
+
+    def bounds(self, states: States, contract: Contract, *, distances: bool) -> ExecutedBounds:
+        """Execute, and bound how far that is from the exact objective."""
+        return executed_bounds(states, self.run(states), contract, distances=distances, model=self.model)
+
+
+def execution_of(
+    scope: str, pair: Pair, dtype: torch.dtype = torch.float64, compiled: bool = False, model: str = "proved"
+) -> Execution | None:
+    """What is executed in scope "execution", None in scope "analytic"; other scopes and pairs are refused."""
+    if scope not in SCOPES:
+        raise ValueError(f"Expected scope in {list(SCOPES)}, but got {scope!r}")
+    if scope == "analytic":
+        return None
+    if not isinstance(pair, DebyePair):
+        raise TypeError(f"Expected a DebyePair for scope execution, but got {type(pair).__name__}")
+    return Execution(order=pair.order, dtype=dtype, compiled=compiled, model=model)
 
 
 def executed_head(states: States, executed: Executed, *, distances: bool) -> Prepared:
@@ -94,17 +144,15 @@ def _geometry_error(states: States, executed: Executed, prepared: Prepared, mode
 _OUTWARD = 1 + 1e-12
 
 
-def executed_allowances(
-    states: States, executed: Executed, prepared: Prepared, *, matched_gaps: bool, model: str = "proved"
+def _rounding_allowances(
+    states: States, executed: Executed, prepared: Prepared, *, matched_gaps: bool, model: str
 ) -> Allowances:
-    """The pair's own allowances at the executed geometry, and what geometry and formula lost on the way to the scores.
+    """What geometry and formula lost on the way to the scores: to be added to the pair's allowances.
 
     |executed score - exact score| <= d + delta, delta from the change of r^2 and k^2 (the potential's slope in x^2 is
     at most 1/(2(nu + s))), the formula's roundings (a multiple of u |s_r - s_k|), and the bias. a grows by the change
     of R(x)/x between the two geometries, at most (nu + s)^-2 a unit of r^2.
     """
-    pair = DebyePair(order=executed.order)
-    own = own_allowances(prepared, pair, matched_gaps=matched_gaps)
     off = _geometry_error(states, executed, prepared, model)
     u = unit_roundoff(executed.dtype)
     nu, gaps = states.bank.nu, prepared.geometry.squared_gaps
@@ -116,17 +164,14 @@ def executed_allowances(
     delta = (moved + formula + bias + 4 * smallest_normal(executed.dtype)) * _OUTWARD
     slope = off.of_r / (nu + off.s_r) ** 2 * _OUTWARD
 
-    def apart(own_gap: Tensor | None, index: Tensor) -> Tensor | None:
-        if own_gap is None:
-            return None
-        return without(own_gap + delta + at_class(delta, index)[:, None], index, 0.0)
+    def apart(index: Tensor) -> Tensor:
+        return without(delta + at_class(delta, index)[:, None], index, 0.0)
 
-    return replace(
-        own,
-        d=own.d + delta,
-        a=own.a + slope,
-        to_target=apart(own.to_target, prepared.head.target),
-        to_top=apart(own.to_top, prepared.top),
+    return Allowances(
+        d=delta,
+        a=slope,
+        to_target=apart(prepared.head.target) if matched_gaps else None,
+        to_top=apart(prepared.top) if matched_gaps else None,
     )
 
 
@@ -209,30 +254,51 @@ def rounding_after(states: States, executed: Executed, prepared: Prepared, model
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutedBounds:
-    """Bounds on the executed numbers, and what they were made of."""
+    """Bounds on the executed numbers, and what they were made of: `extra` is rounding's part of the allowances."""
 
+    executed: Executed
     prepared: Prepared
     allowances: Allowances
+    extra: Allowances
     rounding: Rounding
     bounds: Bounds
     fine: Bool[Tensor, " queries"]
 
 
 def executed_bounds(
-    states: States, executed: Executed, contract: Contract, *, distances: bool, model: str = "proved"
+    states: States,
+    executed: Executed,
+    contract: Contract,
+    *,
+    distances: bool,
+    model: str = "proved",
+    allowances_of: Callable[[Prepared], Allowances] | None = None,
 ) -> ExecutedBounds:
     """A contract at the executed scores with allowances for formula and rounding, plus what comes after the scores.
 
-    Infinite where a number is not finite: the execution left the model there.
+    The formula's allowances are the pair's own unless `allowances_of` gives others. Infinite where a number is not
+    finite: the execution left the model there.
     """
     fine = _finite(executed)
     # rows outside of the model are computed on as zeros, and judged infinite
-    executed = _masked(executed, fine)
-    prepared = executed_head(states, executed, distances=distances)
-    allowances = executed_allowances(states, executed, prepared, matched_gaps=distances, model=model)
-    rounding = rounding_after(states, executed, prepared, model)
-    found = _with(contract(prepared.head, allowances), rounding, fine)
-    return ExecutedBounds(prepared=prepared, allowances=allowances, rounding=rounding, bounds=found, fine=fine)
+    masked = _masked(executed, fine)
+    prepared = executed_head(states, masked, distances=distances)
+    extra = _rounding_allowances(states, masked, prepared, matched_gaps=distances, model=model)
+    if allowances_of is None:
+        own = own_allowances(prepared, DebyePair(order=executed.order), matched_gaps=distances)
+    else:
+        own = allowances_of(prepared)
+    allowances = own.plus(extra)
+    rounding = rounding_after(states, masked, prepared, model)
+    return ExecutedBounds(
+        executed=executed,
+        prepared=prepared,
+        allowances=allowances,
+        extra=extra,
+        rounding=rounding,
+        bounds=_with(contract(prepared.head, allowances), rounding, fine),
+        fine=fine,
+    )
 
 
 def _with(bounds: Bounds, rounding: Rounding, fine: Tensor) -> Bounds:
@@ -248,16 +314,55 @@ def _with(bounds: Bounds, rounding: Rounding, fine: Tensor) -> Bounds:
 
 
 def invert_executed(made: ExecutedBounds, contract: Contract, budgets: Budgets, start: int) -> Inverse:
-    """How many times the allowances could grow, with what comes after the scores unchanged: the contract is inverted at
-    what is left of the budgets. Nothing is left where that part alone is over the budget.
+    """How many times the allowances could grow, with what comes after the scores unchanged: the headroom.
+
+    The contract is inverted at what is left of the budgets; nothing is left where that part alone is over one.
     """
+    like = made.prepared.head.gradient_scale
+    own, some = _left(made, budgets, start)
+    inverse = invert_contract(contract, made.prepared.head, made.allowances, own, 0)
+    return _nowhere_else(with_one(inverse, made.bounds, budgets, start, like), some)
+
+
+def invert_uniform(made: ExecutedBounds, contract: Contract, budgets: Budgets, start: int) -> Inverse:
+    """The largest b such that b g + delta, b + the change of slope and what comes after keep the budgets: b*.
+
+    b* without rounding is found first; it is an upper end, and the search goes down from there. Zero is not always
+    accepted: where rounding alone is over a budget, nothing is.
+    """
+    head, extra = made.prepared.head, made.extra
+    unit = uniform_allowances(made.prepared, matched_gaps=extra.to_top is not None)
+    own, some = _left(made, budgets, start)
+    first = invert_contract(contract, head, unit, own, 0)
+    like = head.gradient_scale
+    bounded = torch.isfinite(first.rejected)
+
+    def judge(rows: Tensor, scale: Tensor) -> Judged:
+        bounds = contract(head[rows], unit[rows].scaled(scale).plus(extra[rows]))
+        return judged(loads(bounds, own, rows, 0, like))
+
+    cap = torch.where(bounded, first.rejected, first.accepted)
+    inverse = invert(judge, [first.accepted.clamp_min(torch.finfo(like.dtype).tiny)], cap)
+    everywhere = torch.arange(len(like), device=like.device)
+    at_zero = judge(everywhere, torch.zeros_like(like))
+    found = Inverse(
+        accepted=inverse.accepted,
+        # accepted at the cap of a bounded row cannot be: its upper end is rejected without rounding
+        rejected=torch.where(bounded, torch.minimum(inverse.rejected, first.rejected), inverse.rejected),
+        binding=torch.where(inverse.binding >= 0, inverse.binding, first.binding),
+        evaluations=first.evaluations + inverse.evaluations + 1,
+    )
+    return _nowhere_else(found, some & at_zero.accepted)
+
+
+def _left(made: ExecutedBounds, budgets: Budgets, start: int) -> tuple[Budgets, Bool[Tensor, " queries"]]:
+    """What is left of the budgets for the contract, rounded down, and where anything is."""
     like = made.prepared.head.gradient_scale
     left: dict[str, Tensor] = {}
     some = made.fine.clone()
     for name in budgets.names:
         if name == "prediction":
             continue
-        # rounded down
         rest = budgets.rows(name, start, like) * (1 - 1e-12) / _OUTWARD - getattr(made.rounding, name)
         some &= rest > 0
         left[name] = torch.where(rest > 0, rest, 1.0)
@@ -267,8 +372,11 @@ def invert_executed(made: ExecutedBounds, contract: Contract, budgets: Budgets, 
         gradient=left.get("gradient"),
         prediction=budgets.prediction,
     )
-    inverse = invert_contract(contract, made.prepared.head, made.allowances, own, 0)
-    inverse = with_one(inverse, made.bounds, budgets, start, like)
+    return own, some
+
+
+def _nowhere_else(inverse: Inverse, some: Tensor) -> Inverse:
+    """Zero, accepted and rejected, in all other rows."""
     return Inverse(
         accepted=torch.where(some, inverse.accepted, 0.0),
         rejected=torch.where(some, inverse.rejected, 0.0),

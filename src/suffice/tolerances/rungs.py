@@ -15,7 +15,7 @@ from suffice.pairs.constants import valid_orders
 from suffice.states import ClassBank, States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.execution import executed_bounds
-from suffice.tolerances.tolerance import accepts, contract_named, loads
+from suffice.tolerances.solving import accepts, contract_named, loads
 
 __all__ = ["Rung", "cheapest_rungs", "rungs", "rungs_at"]
 
