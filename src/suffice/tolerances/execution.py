@@ -23,7 +23,7 @@ from suffice.states import Geometry, States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.heads import Prepared, own_allowances, prepared_from, uniform_allowances
 from suffice.tolerances.inversion import Inverse, Judged, invert
-from suffice.tolerances.solving import Contract, invert_contract, judged, loads, with_one
+from suffice.tolerances.solving import Contract, accepts, invert_contract, loads, with_one
 
 __all__ = [
     "SCOPES",
@@ -337,14 +337,22 @@ def invert_uniform(made: ExecutedBounds, contract: Contract, budgets: Budgets, s
     like = head.gradient_scale
     bounded = torch.isfinite(first.rejected)
 
-    def judge(rows: Tensor, scale: Tensor) -> Judged:
+    def shares(rows: Tensor, scale: Tensor) -> dict[str, Tensor]:
         bounds = contract(head[rows], unit[rows].scaled(scale).plus(extra[rows]))
-        return judged(loads(bounds, own, rows, 0, like))
+        return loads(bounds, own, rows, 0, like)
+
+    everywhere = torch.arange(len(like), device=like.device)
+    at_zero = shares(everywhere, torch.zeros_like(like))
+
+    def judge(rows: Tensor, scale: Tensor) -> Judged:
+        found = shares(rows, scale)
+        # the same crossing, but zero at zero, as the search wants it
+        steps = {name: (share - at_zero[name][rows]) / (1 - at_zero[name][rows]) for name, share in found.items()}
+        load, binding = torch.stack(list(steps.values())).max(dim=0)
+        return Judged(load=load, accepted=accepts(found), binding=binding)
 
     cap = torch.where(bounded, first.rejected, first.accepted)
     inverse = invert(judge, [first.accepted.clamp_min(torch.finfo(like.dtype).tiny)], cap)
-    everywhere = torch.arange(len(like), device=like.device)
-    at_zero = judge(everywhere, torch.zeros_like(like))
     found = Inverse(
         accepted=inverse.accepted,
         # accepted at the cap of a bounded row cannot be: its upper end is rejected without rounding
@@ -352,7 +360,7 @@ def invert_uniform(made: ExecutedBounds, contract: Contract, budgets: Budgets, s
         binding=torch.where(inverse.binding >= 0, inverse.binding, first.binding),
         evaluations=first.evaluations + inverse.evaluations + 1,
     )
-    return _nowhere_else(found, some & at_zero.accepted)
+    return _nowhere_else(found, some & accepts(at_zero))
 
 
 def _left(made: ExecutedBounds, budgets: Budgets, start: int) -> tuple[Budgets, Bool[Tensor, " queries"]]:
