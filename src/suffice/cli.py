@@ -152,6 +152,9 @@ def audit(
         str | None, typer.Option(help="A Ray cluster; without it Ray starts on this machine.")
     ] = None,
     skip_bad: Annotated[bool, typer.Option(help="Set bad rows aside and count them, instead of stopping.")] = False,
+    scope: Annotated[str, typer.Option(help="analytic (the formula), or execution (rounding included).")] = "analytic",
+    dtype: Annotated[str, typer.Option(help="What scope execution executes in: float32 or float64.")] = "float64",
+    model: Annotated[str, typer.Option(help="Rounding: proved, or probabilistic (not a proof).")] = "proved",
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Certify every state of a collection; exit 0 if all are certified, 1 if some are not, 3 on a bad file."""
@@ -165,6 +168,9 @@ def audit(
             prediction=prediction,
             order=pair_order(pair),
             contract=contract,
+            scope=scope,
+            dtype=dtype,
+            model=model,
         )
         if engine not in ENGINES:
             raise ValueError(f"Expected engine in {sorted(ENGINES)}, but got {engine!r}")
@@ -213,6 +219,8 @@ def verify(
 ) -> None:
     """Check an audit by independent code in rigorous arithmetic; exit 1 if anything that it certified is wrong."""
     opened = _audited_collection(folder, collection)
+    if everything and Plan(**read_header(folder)["plan"]).execution is not None:
+        raise typer.BadParameter("it is for scope analytic; use --sample for executed numbers", param_hint="--all")
     with _progress() as progress:
         task = progress.add_task("checking", total=None)
 

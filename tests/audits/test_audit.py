@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import suffice as sf
 from suffice.audits.ledger import read_results
-from suffice.audits.plan import SCOPE, Plan, pair_order
+from suffice.audits.plan import Plan, pair_order
 from suffice.cli import app
 from tests.attacks.test_bad_collections import _column, _rewrite_part, _set
 from tests.store.test_collection import make_states, write
@@ -118,7 +118,7 @@ def test_command_line(tmp_path: Path) -> None:
     assert hard.exit_code == 1
     record = json.loads(hard.stdout)
     assert record["summary"]["inconclusive"] > 0
-    assert record["scope"] == SCOPE
+    assert record["scope"] == Plan(loss=1.0).covered
     assert record == json.loads((tmp_path / "hard" / "summary.json").read_text())
     assert runner.invoke(app, ["audit", path, "--pair", "debye9"]).exit_code == 2
     assert runner.invoke(app, ["audit", path, "--loss", "0"]).exit_code == 2

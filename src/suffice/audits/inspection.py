@@ -24,7 +24,7 @@ def explain_audited(folder: Path, collection: Collection, state: str) -> str:
     plan = Plan(**read_header(folder)["plan"])
     wanted = next(b for b in collection.read_part(found["part"], []) if found["row"] in b.rows)
     index = wanted.rows.index(found["row"])
-    certificate = certify(wanted.states[index : index + 1], plan.budgets, plan.pair, plan.contract)
+    certificate = certify(wanted.states[index : index + 1], plan.budgets, plan.pair, plan.contract, **plan.settings)
     cheapest = f"debye{found['cheapest_order']}" if found["cheapest_order"] else "none up to debye6"
     return "\n".join(
         [

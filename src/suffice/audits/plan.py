@@ -6,14 +6,22 @@ import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
 
 from suffice.pairs.debye import DebyePair
+from suffice.rounding import MODELS
 from suffice.tolerances.budgets import Budgets
+from suffice.tolerances.execution import Execution, execution_of
 from suffice.tolerances.solving import contract_named
 
-__all__ = ["SCOPE", "Plan", "pair_order"]
+__all__ = ["Plan", "pair_order"]
 
-SCOPE = "Covered: the mathematical error of the pair at the stored geometry (scope analytic). Not covered: rounding."
+_ANALYTIC = (
+    "Covered: the mathematical error of the pair at the stored geometry (scope analytic). Not covered: rounding."
+)
+_DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _PAIR = re.compile(r"debye([1-6])")
 
 
@@ -35,10 +43,38 @@ class Plan:
     prediction: bool = False
     order: int = 2
     contract: str = "centered"
+    scope: str = "analytic"
+    dtype: str = "float64"
+    model: str = "proved"
 
     def __post_init__(self) -> None:
         contract_named(self.contract)
-        _ = self.budgets, self.pair
+        if self.dtype not in _DTYPES:
+            raise ValueError(f"Expected dtype in {list(_DTYPES)}, but got {self.dtype!r}")
+        if self.model not in MODELS:
+            raise ValueError(f"Expected model in {list(MODELS)}, but got {self.model!r}")
+        _ = self.budgets, self.pair, self.execution
+
+    @property
+    def execution(self) -> Execution | None:
+        """What is executed, in scope "execution"."""
+        return execution_of(self.scope, self.pair, _DTYPES[self.dtype], model=self.model)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The scope as `certify`, `tolerance` and `cascade` take it."""
+        return {"scope": self.scope, "dtype": _DTYPES[self.dtype], "model": self.model}
+
+    @property
+    def covered(self) -> str:
+        """In one line, what a "certified" of this audit covers."""
+        execution = self.execution
+        if execution is None:
+            return _ANALYTIC
+        return (
+            "Covered: the numbers as executed against the exact objective at the stored inputs, formula and rounding "
+            f"(scope execution: {execution.words}" + (")." if self.model == "proved" else "; likely, NOT PROVED).")
+        )
 
     @property
     def budgets(self) -> Budgets:
@@ -60,4 +96,5 @@ class Plan:
         errors = {"loss": "loss error", "probability": "total variation", "gradient": "gradient error"}
         limits = [f"{words} within {getattr(self, name):g}" for name, words in errors.items() if getattr(self, name)]
         limits += ["the prediction unchanged"] if self.prediction else []
-        return f"does debye{self.order} keep {' and '.join(limits)}, by the {self.contract} contract?"
+        how = "" if self.execution is None else f", executed in {self.dtype} (model {self.model}),"
+        return f"does debye{self.order}{how} keep {' and '.join(limits)}, by the {self.contract} contract?"

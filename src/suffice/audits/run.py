@@ -16,7 +16,7 @@ import torch
 
 from suffice.audits.engines import ENGINES
 from suffice.audits.ledger import Ledger, read_results
-from suffice.audits.plan import SCOPE, Plan
+from suffice.audits.plan import Plan
 from suffice.audits.summary import AuditSummary, summarize_results
 from suffice.store.builtin import builtin_collection
 from suffice.store.manifest import write_whole
@@ -50,8 +50,14 @@ def audit(
     contract: str = "centered",
     skip_bad: bool = False,
     ray_address: str | None = None,
+    scope: str = "analytic",
+    dtype: str = "float64",
+    model: str = "proved",
 ) -> Audit:
-    """Audit a collection (None: the built-in one) against budgets that are the same for every state."""
+    """Audit a collection (None: the built-in one) against budgets that are the same for every state.
+
+    Scope "execution" certifies what is executed in `dtype`, rounding included (see `certify`).
+    """
     for name in ("loss", "probability", "gradient"):
         if isinstance(getattr(budgets, name), torch.Tensor):
             raise TypeError(f"Expected one {name} budget for the whole audit, but got a tensor")
@@ -62,6 +68,9 @@ def audit(
         prediction=budgets.prediction,
         order=order,
         contract=contract,
+        scope=scope,
+        dtype=dtype,
+        model=model,
     )
     if collection is None:
         collection = builtin_collection()
@@ -92,7 +101,7 @@ def run_audit(
         "collection": collection.digest,
         "suffice": release,
         "skip_bad": skip_bad,
-        "scope": SCOPE,
+        "scope": plan.covered,
     }
     ledger = Ledger(out, header)
 
@@ -108,7 +117,7 @@ def run_audit(
     run = {**_machine(), "collection": where, "engine": engine, "seconds": seconds}
     record = {**header, "summary": asdict(summary), "run": run}
     write_whole(out / "summary.json", (json.dumps(record, indent=1) + "\n").encode())
-    return Audit(path=out, plan=plan, summary=summary, seconds=seconds)
+    return Audit(path=out, plan=plan, summary=summary, seconds=seconds, scope=plan.scope)
 
 
 def _unfinished(batches: Iterator[Batch], ledger: Ledger, tick: Callable[[int], None]) -> Iterator[Batch]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from suffice.audits.work import ORDERS
+from suffice.audits.work import ORDERS, RUNGS
 
 __all__ = ["AuditSummary", "Spread", "summarize_results"]
 
@@ -102,6 +102,8 @@ class AuditSummary:
     cheapest_order_for_all: int | None
     first_order_within_1_percent: int
     bad_rows: int
+    # joint budget -> rung -> states for which it is the cheapest that is certified; empty in scope analytic
+    rungs: dict[str, dict[str, int]]
 
 
 def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_rows: int) -> AuditSummary:
@@ -111,6 +113,8 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
     words: dict[str, Counter[str]] = {name: Counter() for name in ("verdict", "binding", "status", "tier")}
     open_by_order: Counter[int] = Counter()
     states = near = 0
+    rungs: dict[str, Counter[str]] = {f"{budget:g}": Counter() for budget in _RUNG_BUDGETS}
+    executed = False
     for columns in results:
         states += len(columns["id"])
         bounded = columns["status"] == "bounded"
@@ -120,6 +124,10 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
             near += int((np.abs(columns["b_first_order"] / columns["b_conditioned"] - 1)[bounded] <= 0.01).sum())
         for name, counter in words.items():
             counter.update(columns[name].tolist())
+        if f"loss_bound {RUNGS[0][0]}" in columns:
+            executed = True
+            for budget in _RUNG_BUDGETS:
+                rungs[f"{budget:g}"].update(_cheapest(columns, budget).tolist())
         for order in ORDERS:
             open_by_order[order] += int((~columns[f"certified_{order}"].astype(bool)).sum())
         keys = np.stack([columns["dim"].astype(float), columns["temperature"]], axis=1)
@@ -152,4 +160,20 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
         cheapest_order_for_all=closing[0] if closing else None,
         first_order_within_1_percent=near,
         bad_rows=bad_rows,
+        rungs={
+            budget: {name: counts[name] for name in (*(rung[0] for rung in RUNGS), "none")}
+            for budget, counts in (rungs if executed else {}).items()
+        },
     )
+
+
+def _cheapest(columns: dict[str, np.ndarray[Any, Any]], budget: float) -> np.ndarray[Any, Any]:
+    """The first rung whose loss and gradient bounds keep a joint budget."""
+    found = np.full(len(columns["id"]), "none", dtype="<U16")
+    for name, _, _ in reversed(RUNGS):
+        met = (columns[f"loss_bound {name}"] <= budget) & (columns[f"gradient_bound {name}"] <= budget)
+        found[met] = name
+    return found
+
+
+_RUNG_BUDGETS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)

@@ -7,7 +7,6 @@ from rich.progress import ProgressColumn, Task
 from rich.table import Table
 from rich.text import Text
 
-from suffice.audits.plan import SCOPE
 from suffice.audits.run import Audit
 from suffice.audits.summary import Spread
 from suffice.audits.verification import Verification
@@ -41,7 +40,7 @@ def print_audit(audit: Audit, console: Console) -> None:
         + f", in {audit.seconds:.1f} s",
         highlight=False,
     )
-    console.print(SCOPE, highlight=False)
+    console.print(audit.plan.covered, highlight=False)
     table = Table()
     for heading in ("states", "number", "certified", "b* 5%", "median", "95%", "orders of magnitude"):
         table.add_column(heading, justify="left" if heading == "states" else "right")
@@ -64,7 +63,21 @@ def print_audit(audit: Audit, console: Console) -> None:
         "no order certifies every state" if cheapest is None else f"debye{cheapest} is the cheapest that certifies all",
         highlight=False,
     )
+    if summary.rungs:
+        console.print(_rungs(summary.rungs))
     console.print(f"results in {audit.path}", highlight=False)
+
+
+def _rungs(rungs: dict[str, dict[str, int]]) -> Table:
+    """How states spread over the precision ladder, by joint budget."""
+    table = Table(title="states by the cheapest certified rung, for joint loss and gradient budgets")
+    names = list(next(iter(rungs.values())))
+    table.add_column("budget")
+    for name in names:
+        table.add_column(name, justify="right")
+    for budget, counts in rungs.items():
+        table.add_row(budget, *(f"{counts[name]:,}" for name in names))
+    return table
 
 
 def print_verification(report: Verification, console: Console) -> None:

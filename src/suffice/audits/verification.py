@@ -69,6 +69,11 @@ def verify_everything(
 ) -> Verification:
     """Every state by enclosures of its true errors, and by Arb a sample and whatever the enclosures leave open."""
     plan = Plan(**read_header(audit)["plan"])
+    if plan.execution is not None:
+        raise ValueError(
+            "Expected an audit of scope analytic: enclosures are of the formula's error. Check executed numbers with "
+            "--sample, in Arb"
+        )
     total = len(collection)
     chosen = set(random.Random(seed).sample(range(total), min(sample, total)))
     settled: Counter[str] = Counter()

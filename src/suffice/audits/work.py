@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from suffice.audits.plan import Plan
+from suffice.contracts.bounds import Bounds
 from suffice.contracts.conditioned import conditioned_bounds
 from suffice.pairs.constants import MAX_ORDER, valid_orders
 from suffice.pairs.debye import DebyePair
 from suffice.states import States
 from suffice.tolerances.cascade import cascade
 from suffice.tolerances.certify import certify
+from suffice.tolerances.execution import Execution, invert_executed
 from suffice.tolerances.heads import own_allowances, prepare
-from suffice.tolerances.solving import accepts, contract_named, invert_contract, loads
+from suffice.tolerances.solving import Contract, accepts, contract_named, invert_contract, loads
 from suffice.tolerances.tolerance import tolerance
 
-__all__ = ["ORDERS", "audit_states"]
+__all__ = ["ORDERS", "RUNGS", "audit_states"]
 
 ORDERS = tuple(range(1, MAX_ORDER + 1))
+# name, order and dtype of the precision ladder's rungs, from cheap to dear
+RUNGS = tuple(
+    (f"debye{order}/{str(dtype).removeprefix('torch.')}", order, dtype)
+    for dtype in (torch.float32, torch.float64)
+    for order in (2, 4, 6)
+)
 Columns = dict[str, np.ndarray[Any, Any]]
 
 
@@ -30,10 +40,11 @@ def audit_states(states: States, plan: Plan) -> Columns:
     The tier is "none" where the verdict is inconclusive, the cheapest order 0 where no order is certified.
     """
     budgets, pair = plan.budgets, plan.pair
-    certificate = certify(states, budgets, pair, plan.contract)
-    result = tolerance(states, budgets, pair, plan.contract)
+    certificate = certify(states, budgets, pair, plan.contract, **plan.settings)
+    result = tolerance(states, budgets, pair, plan.contract, **plan.settings)
     # the first-order prediction is the conditioned contract's, and is to be compared with that contract's b*
-    paper = result if plan.contract == "conditioned" else tolerance(states, budgets, pair, "conditioned")
+    same = plan.contract == "conditioned" and plan.execution is None
+    paper = result if same else tolerance(states, budgets, pair, "conditioned")
     columns: Columns = {
         "verdict": certificate.verdict,
         "loss_bound": certificate.loss.numpy(force=True),
@@ -49,10 +60,40 @@ def audit_states(states: States, plan: Plan) -> Columns:
         "binding": result.binding,
         "target_probability": _target_probability(states, pair),
     }
-    tiers = cascade(states, budgets, pair)
+    tiers = cascade(states, budgets, pair, **plan.settings)
     # the plan's contract has the last word: a weaker one than the cascade's last tier may leave a state open
     columns["tier"] = np.where(certificate.verdict == "certified", tiers.tier, "none")
-    return {**columns, **_orders(states, plan, certificate.verdict == "certified")}
+    columns |= _orders(states, plan, certificate.verdict == "certified")
+    if certificate.executed_loss is not None and certificate.executed_gradient is not None:
+        columns["loss"] = certificate.executed_loss.double().numpy(force=True)
+        columns["gradient"] = _rows_of_bytes(certificate.executed_gradient)
+        columns |= _rungs(states, plan)
+    return columns
+
+
+def _rows_of_bytes(values: Tensor) -> np.ndarray[Any, Any]:
+    """Each row as little-endian float64, so that `verify` can hold the executed numbers against the exact ones."""
+    raw = values.double().numpy(force=True).astype("<f8")
+    return np.array([row.tobytes() for row in raw], dtype=object)
+
+
+def _rungs(states: States, plan: Plan) -> Columns:
+    """Loss and gradient bounds on every rung of the precision ladder: they answer for any budgets."""
+    contract = contract_named(plan.contract)
+    out: Columns = {}
+    for name, order, dtype in RUNGS:
+        found = np.full((2, len(states)), np.inf)
+        if order in valid_orders(states.bank.nu) and (dtype == torch.float64 or states.bank.nu >= 2):
+            start = 0
+            for part in states.chunks():
+                execution = Execution(order=order, dtype=dtype, compiled=False, model=plan.model)
+                bounds = execution.bounds(part, contract, distances=plan.contract == "centered").bounds
+                stop = start + len(part)
+                found[0, start:stop] = bounds.loss.numpy(force=True)
+                found[1, start:stop] = bounds.gradient.numpy(force=True)
+                start = stop
+        out[f"loss_bound {name}"], out[f"gradient_bound {name}"] = found
+    return out
 
 
 def _target_probability(states: States, pair: DebyePair) -> np.ndarray[Any, Any]:
@@ -91,20 +132,30 @@ def _certified(states: States, plan: Plan, pair: DebyePair, headroom: np.ndarray
         contract = contract_named(plan.contract)
         verdicts = []
         for part in states[torch.from_numpy(rows)].chunks():
-            prepared = prepare(part, pair, distances=plan.contract == "centered")
-            own = own_allowances(prepared, pair, matched_gaps=plan.contract == "centered")
+            bounds = _bounds(part, plan, pair, contract, centered=plan.contract == "centered")
             everywhere = torch.arange(len(part))
-            shares = loads(contract(prepared.head, own), plan.budgets, everywhere, 0, part.temperature)
-            verdicts.append(accepts(shares))
+            verdicts.append(accepts(loads(bounds, plan.budgets, everywhere, 0, part.temperature)))
         certified[rows] = torch.cat(verdicts).numpy(force=True)
     return certified
+
+
+def _bounds(states: States, plan: Plan, pair: DebyePair, contract: Contract, *, centered: bool) -> Bounds:
+    execution = plan.execution
+    if execution is not None:
+        return replace(execution, order=pair.order).bounds(states, contract, distances=centered).bounds
+    prepared = prepare(states, pair, distances=centered)
+    return contract(prepared.head, own_allowances(prepared, pair, matched_gaps=centered))
 
 
 def _headroom(states: States, plan: Plan, pair: DebyePair) -> np.ndarray[Any, Any]:
     parts = []
     for part in states.chunks():
-        prepared = prepare(part, pair, distances=False)
-        own = own_allowances(prepared, pair, matched_gaps=False)
-        inverse = invert_contract(conditioned_bounds, prepared.head, own, plan.budgets, 0)
+        if plan.execution is not None:
+            made = replace(plan.execution, order=pair.order).bounds(part, conditioned_bounds, distances=False)
+            inverse = invert_executed(made, conditioned_bounds, plan.budgets, 0)
+        else:
+            prepared = prepare(part, pair, distances=False)
+            own = own_allowances(prepared, pair, matched_gaps=False)
+            inverse = invert_contract(conditioned_bounds, prepared.head, own, plan.budgets, 0)
         parts.append(torch.where(torch.isinf(inverse.rejected), torch.inf, inverse.accepted))
     return torch.cat(parts).numpy(force=True)

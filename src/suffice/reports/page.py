@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from suffice.audits.inspection import explain_audited
 from suffice.audits.ledger import read_results
-from suffice.audits.plan import SCOPE, Plan
+from suffice.audits.plan import Plan
 from suffice.audits.work import ORDERS
 from suffice.store.manifest import write_whole
 from suffice.store.reader import Collection
@@ -35,16 +35,18 @@ def write_page(folder: Path, collection: Collection) -> Path:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("suffice.reports"), autoescape=True, undefined=jinja2.StrictUndefined
     )
+    plan = Plan(**record["plan"])
+    drawn = {"points": points, "orders": list(ORDERS), "rungs": record["summary"].get("rungs", {})}
     page = environment.get_template("page.html").render(
         record=record,
         summary=record["summary"],
-        question=Plan(**record["plan"]).words(),
+        question=plan.words(),
         answer=_answer(record["summary"]),
-        scope=SCOPE,
+        scope=plan.covered,
         stride=stride,
         hardest=[{"id": name, "text": explain_audited(folder, collection, name)} for name in _hardest(folder)],
         # a closing tag inside a string would end the script
-        data=json.dumps({"points": points, "orders": list(ORDERS)}).replace("</", "<\\/"),
+        data=json.dumps(drawn).replace("</", "<\\/"),
         plotly=get_plotlyjs(),
     )
     path = folder / "report.html"

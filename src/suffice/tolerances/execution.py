@@ -127,6 +127,8 @@ def _geometry_error(states: States, executed: Executed, prepared: Prepared, mode
     gaps = prepared.geometry.squared_gaps
     product = gamma(bank.dim + 6, dtype, model)
     error = product * length * (2 * k + length) + u * gaps.abs()
+    # directions have length one but for the rounding of their normalisation
+    error = error + 4 * torch.finfo(torch.float64).eps * k * length
     # where the clamp acted, the exact value lies within the rounding of the square
     error = error + torch.where(gaps <= -(k_hat * k_hat) * (1 - 4 * u), 4 * u * k * k, 0.0)
     # what underflows is lost absolutely

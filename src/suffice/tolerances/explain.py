@@ -10,6 +10,7 @@ import torch
 
 from suffice.objectives.softmax import at_class, log_exclusive, without
 from suffice.tolerances.heads import own_allowances, prepare
+from suffice.tolerances.solving import CONTRACTS
 
 if TYPE_CHECKING:
     from suffice.tolerances.certify import Certificate
@@ -49,12 +50,17 @@ class Explanation:
     classes: tuple[ClassShare, ...]
     contract: str
     scope: str
+    execution: str = ""
+    formula_bound: float | None = None
 
     def __str__(self) -> str:
         used = "of the margin is used" if self.binding == "prediction" else f"against a budget of {self.budget:.3g}"
+        rounding = self.formula_bound is not None
+        covered = f"{self.execution}, rounding included" if self.execution else "not rounding"
         lines = [
-            f"state {self.index}: {self.verdict} (contract {self.contract}, scope {self.scope}: not rounding)",
+            f"state {self.index}: {self.verdict} (contract {self.contract}, scope {self.scope}: {covered})",
             f"  {self.binding} binds: bound {self.bound:.3g} {used}; headroom {self.headroom:.3g}",
+            *([f"  of that bound {self.formula_bound:.3g} is the formula's, the rest rounding's"] if rounding else []),
             f"  target class {self.target} has log-probability {self.target_log_probability:.4g}; "
             f"predicted class {self.prediction}",
             f"  temperature {self.temperature:.3g}, |f| {self.feature_norm:.3g}, "
@@ -73,6 +79,8 @@ class Explanation:
         """What the verdict hinges on, in one sentence."""
         if self.verdict == "certified":
             return f"the verdict would change if the pair's allowances grew more than {self.headroom:.3g} times"
+        if self.headroom == 0 and self.execution:
+            return f"rounding alone is over the {self.binding} budget: execute in a wider dtype"
         if self.headroom == 0:
             return "no allowance can certify this state: the two best scores are tied"
         return (
@@ -112,6 +120,12 @@ def explain_state(certificate: Certificate, index: int) -> Explanation:
     else:
         bound = getattr(certificate, binding)[index].item()
         budget = certificate.budgets.rows(binding, index, head.gradient_scale).item()
+    formula_bound = None
+    if certificate.execution and binding != "prediction":
+        formula = CONTRACTS[certificate.contract](
+            prepare(states, certificate.pair, distances=certificate.contract == "centered").head, own
+        )
+        formula_bound = getattr(formula, binding).item()
     return Explanation(
         index=index,
         verdict=str(certificate.verdict[index]),
@@ -137,4 +151,6 @@ def explain_state(certificate: Certificate, index: int) -> Explanation:
         ),
         contract=certificate.contract,
         scope=certificate.scope,
+        execution=certificate.execution,
+        formula_bound=formula_bound,
     )

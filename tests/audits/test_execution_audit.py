@@ -1,0 +1,128 @@
+"""Audits of scope execution: rows are the library's, verify judges executed numbers, the page shows the rungs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import suffice as sf
+from suffice.audits.plan import Plan
+from suffice.audits.verification import verify_audit, verify_everything
+from suffice.cli import app
+from tests.audits.test_verify import _tamper
+from tests.store.test_collection import make_states, write
+
+BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-2)
+
+
+def _audited(tmp_path: Path, dtype: str, contract: str = "centered") -> tuple[Path, Path]:
+    collection = write(tmp_path / "c", make_states(12, 6, 16, 0), make_states(10, 9, 64, 1, single=False))
+    sf.audit(collection, BUDGETS, out=tmp_path / "a", scope="execution", dtype=dtype, contract=contract)
+    return tmp_path / "a", collection
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("contract", ["geometry", "conditioned", "centered"])
+def test_rows_are_what_the_library_says(tmp_path: Path, dtype: str, contract: str) -> None:
+    audit, collection = _audited(tmp_path, dtype, contract)
+    rows = pq.read_table(audit / "results").to_pylist()
+    at = 0
+    kind = {"float32": torch.float32, "float64": torch.float64}[dtype]
+    for batch in sf.open_collection(collection):
+        found = sf.certify(batch.states, BUDGETS, sf.DebyePair(order=2), contract, scope="execution", dtype=kind)
+        b = sf.tolerance(batch.states, BUDGETS, sf.DebyePair(order=2), contract, scope="execution", dtype=kind).b
+        names = sf.cheapest_rungs(batch.states, sf.Budgets(loss=1e-3, gradient=1e-3), contract)
+        assert found.executed_loss is not None
+        for i in range(len(batch)):
+            row = rows[at + i]
+            assert row["verdict"] == found.verdict[i]
+            assert row["loss_bound"] == pytest.approx(found.loss[i].item(), rel=1e-12)
+            assert row["loss"] == pytest.approx(found.executed_loss[i].item(), rel=1e-6)
+            assert row["b"] == pytest.approx(b[i].item(), rel=1e-9)
+            rung = next((n for n in _rungs(row) if _met(row, n, 1e-3)), "none")
+            assert rung == names[i]
+        at += len(batch)
+    summary = json.loads((audit / "summary.json").read_text())
+    assert all(sum(counts.values()) == 22 for counts in summary["summary"]["rungs"].values())
+    assert "rounding" in summary["scope"]
+    assert dtype in summary["scope"]
+
+
+def _rungs(row: dict[str, object]) -> list[str]:
+    return [name.removeprefix("loss_bound ") for name in row if name.startswith("loss_bound ")]
+
+
+def _met(row: dict[str, object], name: str, budget: float) -> bool:
+    return float(str(row[f"loss_bound {name}"])) <= budget and float(str(row[f"gradient_bound {name}"])) <= budget
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_verify_holds_executed_numbers_against_arb(tmp_path: Path, dtype: str) -> None:
+    audit, collection = _audited(tmp_path, dtype)
+    report = verify_audit(audit, collection, 100, 0)
+    assert report.violations == []
+    assert report.checked == 22
+    assert set(report.conservative) == {"loss", "gradient"}
+    assert all(numbers[0] >= 1 for numbers in report.conservative.values())
+    _tamper(audit, "loss", lambda x: x + 0.01)
+    found = verify_audit(audit, collection, 100, 0).violations
+    assert len(found) >= 22
+    _tamper(audit, "loss", lambda x: x - 0.01)
+    _tamper(audit, "gradient_bound", lambda x: x * 1e-6)
+    assert len(verify_audit(audit, collection, 100, 0).violations) == 22
+    with pytest.raises(ValueError, match="Expected an audit of scope analytic"):
+        verify_everything(audit, sf.open_collection(collection), 4, 0)
+
+
+def test_float32_certifies_less_than_float64(tmp_path: Path) -> None:
+    collection = write(tmp_path / "c", make_states(30, 6, 64, 0))
+    counts = {}
+    for dtype in ("float32", "float64"):
+        budgets = sf.Budgets(loss=1e-6, gradient=1e-6)
+        audit = sf.audit(collection, budgets, out=tmp_path / dtype, scope="execution", dtype=dtype, order=6)
+        counts[dtype] = audit.summary.certified
+        assert audit.scope == "execution"
+    assert counts == {"float32": 0, "float64": 30}
+
+
+def test_command_line(tmp_path: Path) -> None:
+    collection = write(tmp_path / "c", make_states(12, 6, 64, 0))
+    runner = CliRunner()
+    asked = ["--loss", "1e-2", "--gradient", "1e-2", "--scope", "execution", "--dtype", "float32"]
+    done = runner.invoke(app, ["audit", str(collection), *asked, "--out", str(tmp_path / "a")])
+    assert done.exit_code == 0, done.output
+    assert "rounding (scope execution: float32, eager, model proved)" in " ".join(done.output.split())
+    assert "cheapest certified rung" in done.output
+    page = (tmp_path / "a" / "report.html").read_text()
+    assert "The precision ladder" in page
+    name = pq.read_table(tmp_path / "a" / "results").column("id")[0].as_py()
+    shown = runner.invoke(app, ["inspect", str(tmp_path / "a"), name])
+    assert "rounding included" in shown.output
+    assert "is the formula's, the rest rounding's" in shown.output
+    everything = runner.invoke(app, ["verify", str(tmp_path / "a"), "--all"])
+    assert everything.exit_code == 2
+    sampled = runner.invoke(app, ["verify", str(tmp_path / "a"), "--sample", "3"])
+    assert sampled.exit_code == 0
+    for wrong in (["--scope", "all"], ["--dtype", "float16"], ["--model", "hope"]):
+        assert runner.invoke(app, ["audit", str(collection), *wrong, "--out", str(tmp_path / "b")]).exit_code == 2
+    likely = runner.invoke(
+        app, ["audit", str(collection), *asked, "--model", "probabilistic", "--out", str(tmp_path / "p")]
+    )
+    assert "NOT PROVED" in likely.output
+
+
+def test_an_analytic_audit_has_no_rungs(tmp_path: Path) -> None:
+    collection = write(tmp_path / "c", make_states(12, 6, 16, 0))
+    audit = sf.audit(collection, BUDGETS, out=tmp_path / "a")
+    assert audit.summary.rungs == {}
+    assert "loss" not in pq.read_schema(next((tmp_path / "a" / "results").glob("*.parquet"))).names
+    assert Plan(loss=1e-3).fingerprint("c", "1", False) != Plan(loss=1e-3, scope="execution").fingerprint(
+        "c", "1", False
+    )
+    assert np.isfinite(audit.summary.b.median or np.nan)
