@@ -32,6 +32,16 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("executed")
+    with sf.CollectionWriter(folder / "c", "for the page") as writer:
+        writer.add(make_states(15, 6, 64, 0), source="proco", dataset="data", run="r", step=0)
+    sf.audit(folder / "c", BUDGETS, out=folder / "a", scope="execution", dtype="float32")
+    write_page(folder / "a", sf.open_collection(folder / "c"))
+    return folder / "a"
+
+
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
@@ -118,3 +128,17 @@ def test_page_is_one_file_without_addresses(audit: Path) -> None:
     assert "https://" not in own
     # words from a collection cannot leave their place
     assert "</script><b>r" not in text
+
+
+@needs_browser
+def test_the_precision_ladder_is_the_summarys(browser: Browser, executed: Path) -> None:
+    page, troubles = _open(browser, executed, viewport={"width": 1200, "height": 900})
+    rungs = json.loads((executed / "summary.json").read_text())["summary"]["rungs"]
+    shown = page.eval_on_selector_all(
+        "#t-rungs tbody tr", "rows => rows.map(r => [...r.cells].map(c => c.textContent))"
+    )
+    assert shown == [[budget, *(str(n) for n in counts.values())] for budget, counts in rungs.items()]
+    assert page.locator("#c-rungs .bars path").count() > 0
+    assert "rounding" in (page.text_content(".scope") or "")
+    assert troubles == []
+    page.close()

@@ -1,0 +1,185 @@
+"""Rounding included: what it costs, how careful its bounds are, and where states stand on the precision ladder.
+
+`python -m benchmarks.execution` prints the tables of docs/execution.md.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.progress import track
+
+import suffice as sf
+from benchmarks.timing import Contender, Ratio, seconds, versus
+from suffice.audits.plan import Plan
+from suffice.audits.verify import checked_states
+from suffice.audits.work import audit_states
+from suffice.contracts.centered import centered_bounds
+from suffice.experiments.document import markdown_table, number
+from suffice.objectives.executed import execute
+from suffice.tolerances.execution import Execution
+from suffice.tolerances.heads import own_allowances
+
+__all__ = ["execution_ratios", "projection"]
+
+_BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-3)
+
+
+def _builtin(per_bank: int) -> list[sf.States]:
+    """Some states of every bank."""
+    return [batch.states[:per_bank] for batch in sf.builtin_collection()]
+
+
+def execution_ratios() -> dict[str, Ratio | None]:
+    """The audit in scope execution over analytic; always float64 at order 6 over adaptive."""
+    threads = torch.get_num_threads()
+    states = _builtin(64)
+
+    def audit(plan: Plan) -> None:
+        for some in states:
+            audit_states(some, plan)
+
+    analytic = Contender(
+        name="audit, analytic", run=seconds(lambda: audit(Plan(loss=1e-5, gradient=1e-5))), threads=threads
+    )
+    executed = Contender(
+        name="audit, execution",
+        run=seconds(lambda: audit(Plan(loss=1e-5, gradient=1e-5, scope="execution"))),
+        threads=threads,
+    )
+    adaptive = Contender(
+        name="adaptive, joint 1e-3",
+        run=seconds(lambda: [sf.adaptive(some, _BUDGETS) for some in states]),
+        threads=threads,
+        dtype="float32 and float64",
+    )
+    always = Contender(
+        name="order 6 always",
+        run=seconds(lambda: [execute(part, 6, torch.float64) for some in states for part in some.chunks()]),
+        threads=threads,
+    )
+    return {
+        "execution_overhead": versus(analytic, executed, repeats=3),
+        "adaptive_vs_float64": versus(adaptive, always, repeats=5),
+    }
+
+
+def projection(factor: float = 32.0) -> dict[str, float]:
+    """A projection, not a measurement: adaptive evaluation where float32 costs 1/factor of float64.
+
+    Evaluation alone, from the measured share that stays in float32: 1/(1/factor + share that goes on to float64).
+    """
+    kept = np.concatenate([sf.adaptive(some, _BUDGETS).rung for some in _builtin(64)])
+    share = float(np.mean([name.endswith("float32") for name in kept]))
+    # all three float32 rungs are tried before float64
+    return {"share_in_float32": share, "evaluation_alone": 1 / (3 / factor + (1 - share))}
+
+
+def _terms() -> str:
+    """Median gradient bound at order 6 by what it is made of."""
+    rows = []
+    for dtype in (torch.float32, torch.float64):
+        for some in _builtin(64):
+            parts: dict[str, list[float]] = defaultdict(list)
+            for part in some.chunks():
+                made = Execution(order=6, dtype=dtype, compiled=False, model="proved").bounds(
+                    part, centered_bounds, distances=True
+                )
+                own = own_allowances(made.prepared, sf.DebyePair(order=6))
+                parts["formula"] += centered_bounds(made.prepared.head, own).gradient.tolist()
+                parts["scores"] += centered_bounds(made.prepared.head, made.allowances).gradient.tolist()
+                parts["after"] += made.rounding.gradient.tolist()
+                parts["all"] += made.bounds.gradient.tolist()
+            middle = {name: statistics.median(values) for name, values in parts.items()}
+            bank = some.bank
+            k = bank.concentrations.max().item()
+            cells = [number(middle["all"]), *(f"{100 * x / middle['all']:.1f}%" for x in _shares(middle))]
+            rows.append([str(dtype).removeprefix("torch."), str(bank.dim), str(bank.num_classes), f"{k:.0f}", *cells])
+    kept = sorted({tuple(row[:3]): row for row in rows}.values())
+    return markdown_table(
+        ["dtype", "p", "classes", "largest k", "gradient bound", "formula", "rounding of scores", "after the scores"],
+        kept,
+    )
+
+
+def _shares(middle: dict[str, float]) -> tuple[float, float, float]:
+    return middle["formula"], middle["scores"] - middle["formula"], middle["after"]
+
+
+def _conservative(sample: int = 6) -> str:
+    """Bound over actual error, judged by `verify` in Arb on some states of every part."""
+    rows = []
+    collection = sf.builtin_collection()
+    dims = {name: batch.states.bank.dim for batch in collection for name in batch.ids}
+    step = len(collection) // (sample * 32)
+    with tempfile.TemporaryDirectory() as folder:
+        for dtype in ("float32", "float64"):
+            out = Path(folder) / dtype
+            sf.audit(collection, sf.Budgets(loss=1e-3, gradient=1e-3), out=out, order=6, scope="execution", dtype=dtype)
+            found: dict[tuple[str, int], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+            wrong = 0
+            states = checked_states(out, collection.path, lambda number: number % step == 0)
+            for state in track(states, f"{dtype} in Arb", total=len(collection) // step):
+                wrong += len(state.violations)
+                for name, ratio in state.conservative.items():
+                    found[dtype, dims[state.id]][name].append(ratio)
+            for (kind, dim), ratios in sorted(found.items()):
+                for name, values in ratios.items():
+                    quantiles = [number(float(np.quantile(values, q))) for q in (0.0, 0.5, 0.95)]
+                    rows.append([kind, str(dim), name, str(len(values)), *quantiles, str(wrong)])
+    return markdown_table(["dtype", "p", "quantity", "states", "smallest", "median", "95%", "violations"], rows)
+
+
+def _ladder() -> str:
+    """The share of states certified on each rung, for joint budgets, by both models."""
+    rows = []
+    budgets = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+    batches = list(sf.builtin_collection())
+    for model in ("proved", "probabilistic"):
+        for dtype in (torch.float32, torch.float64):
+            for order in (2, 4, 6):
+                worst = []
+                execution = Execution(order=order, dtype=dtype, compiled=False, model=model)
+                for batch in track(batches, f"{model}, debye{order}, {dtype}"):
+                    for part in batch.states.chunks():
+                        bounds = execution.bounds(part, centered_bounds, distances=True).bounds
+                        worst += torch.maximum(bounds.loss, bounds.gradient).tolist()
+                shares = [f"{100 * float(np.mean(np.array(worst) <= budget)):.1f}" for budget in budgets]
+                rows.append([model, f"debye{order}/{str(dtype).removeprefix('torch.')}", *shares])
+    return markdown_table(["model", "rung", *(f"{budget:g}" for budget in budgets)], rows)
+
+
+def _groups() -> str:
+    """The cheapest certified rung by dimension and temperature, joint budgets 1e-3 and 1e-6."""
+    counts: dict[tuple[int, float], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for batch in sf.builtin_collection():
+        key = (batch.states.bank.dim, batch.states.temperature[0].item())
+        for budget in (1e-3, 1e-6):
+            for name in sf.cheapest_rungs(batch.states, sf.Budgets(loss=budget, gradient=budget)):
+                counts[key][f"{budget:g}: {name}"] += 1
+    names = sorted({name for group in counts.values() for name in group})
+    rows = [
+        [f"p = {p}, tau = {tau:g}", *(str(group[name]) for name in names)] for (p, tau), group in sorted(counts.items())
+    ]
+    return markdown_table(["states", *names], rows)
+
+
+def main() -> None:
+    """Print every table."""
+    for title, table in (
+        ("Share of states certified, in percent, by joint budget", _ladder()),
+        ("States by the cheapest certified rung", _groups()),
+        ("What a gradient bound is made of, medians at order 6", _terms()),
+        ("Execution bound over actual error, order 6", _conservative()),
+    ):
+        print(f"\n## {title}\n\n{table}")
+    print(f"\nprojection: {projection()}")
+
+
+if __name__ == "__main__":
+    main()
