@@ -110,10 +110,11 @@ def _masked(executed: Executed, fine: Tensor) -> Executed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Geometry:
-    """Bounds on how far the executed geometry is from the exact one, in r^2 and in k^2, and the radii s from below."""
+    """How far the executed geometry may be from the exact one, in r^2 and in k^2; exact r from above, s from below."""
 
     of_r: Float[Tensor, "queries classes"]
     of_k: Float[Tensor, " classes"]
+    r: Float[Tensor, "queries classes"]
     s_r: Float[Tensor, "queries classes"]
     s_k: Float[Tensor, " classes"]
 
@@ -137,9 +138,10 @@ def _geometry_error(states: States, executed: Executed, prepared: Prepared, mode
     of_r = (error + of_k) * _OUTWARD
     nu = bank.nu
     square = prepared.geometry.radii**2
+    r = torch.sqrt(square + of_r) * _OUTWARD
     s_r = torch.sqrt((square - of_r).clamp_min(0) + nu * nu)
     s_k = torch.sqrt((k_hat * k_hat - of_k).clamp_min(0) + nu * nu)
-    return _Geometry(of_r=of_r, of_k=of_k * _OUTWARD, s_r=s_r, s_k=s_k)
+    return _Geometry(of_r=of_r, of_k=of_k * _OUTWARD, r=r, s_r=s_r, s_k=s_k)
 
 
 # above every rounding of these float64 expressions, which are sums and products of positive numbers
@@ -147,15 +149,16 @@ _OUTWARD = 1 + 1e-12
 
 
 def _rounding_allowances(
-    states: States, executed: Executed, prepared: Prepared, *, matched_gaps: bool, model: str
+    states: States, executed: Executed, prepared: Prepared, off: _Geometry, *, matched_gaps: bool
 ) -> Allowances:
     """What geometry and formula lost on the way to the scores: to be added to the pair's allowances.
 
     |executed score - exact score| <= d + delta, delta from the change of r^2 and k^2 (the potential's slope in x^2 is
     at most 1/(2(nu + s))), the formula's roundings (a multiple of u |s_r - s_k|), and the bias. a grows by the change
-    of R(x)/x between the two geometries, at most (nu + s)^-2 a unit of r^2.
+    of R(x)/x between the two geometries, at most (nu + s)^-3 a unit of r^2, times the exact r; and by the pair's
+    allowance where the exact vector is longer than the executed radius. Where that is 0 the program's slope is 0, and
+    the whole of R(r) is missing.
     """
-    off = _geometry_error(states, executed, prepared, model)
     u = unit_roundoff(executed.dtype)
     nu, gaps = states.bank.nu, prepared.geometry.squared_gaps
     k_hat, r = prepared.geometry.concentrations, prepared.geometry.radii
@@ -164,7 +167,10 @@ def _rounding_allowances(
     formula = _formula_roundings(executed.order, nu) * u * s_gap
     bias = u * (executed.scores.double().abs() + 2 * states.bank.biases.abs())
     delta = (moved + formula + bias + 4 * smallest_normal(executed.dtype)) * _OUTWARD
-    slope = off.of_r / (nu + off.s_r) ** 2 * _OUTWARD
+    changed = off.of_r / (nu + off.s_r) ** 3 * off.r
+    own = DebyePair(order=executed.order).allowance(nu, r)
+    longer = torch.where(r > 0, own * (off.r / torch.where(r > 0, r, 1.0) - 1).clamp_min(0), 0.0)
+    slope = torch.where(r > 0, changed + longer, off.r / (nu + off.s_r)) * _OUTWARD
 
     def apart(index: Tensor) -> Tensor:
         return without(delta + at_class(delta, index)[:, None], index, 0.0)
@@ -213,7 +219,7 @@ class Rounding:
     gradient: Float[Tensor, " queries"]
 
 
-def rounding_after(states: States, executed: Executed, prepared: Prepared, model: str = "proved") -> Rounding:
+def _rounding_after(states: States, executed: Executed, prepared: Prepared, off: _Geometry, model: str) -> Rounding:
     """Errors of the executed softmax, loss and gradient against exact ones of the executed scores (8.5)."""
     dtype, bank = executed.dtype, states.bank
     u, tiny = unit_roundoff(dtype), smallest_normal(dtype)
@@ -242,12 +248,14 @@ def rounding_after(states: States, executed: Executed, prepared: Prepared, model
     of_weights = of_weights.scatter(1, states.labels[:, None], lost[:, None])
     s = torch.sqrt(r * r + nu * nu)
     first, second = _ratio_roundings(executed.order, nu)
-    of_ratio = u * (first * r / (nu + s) + second * r / (s * s)) + 4 * tiny
-    slope = 1 / (nu + s) + of_ratio / r.clamp_min(tiny)
+    # errors of the slope A/r: an error of the vector is that times the exact vector's length
+    of_slope = u * (first / (nu + s) + second / (s * s)) + 4 * tiny / r.clamp_min(tiny)
+    allowance = DebyePair(order=executed.order).allowance(nu, r)
+    slope = 1 / (nu + s) + allowance / r.clamp_min(tiny) + of_slope
     length = torch.linalg.vector_norm(states.features, dim=1, keepdim=True) / states.temperature[:, None]
     size = bank.concentrations + length
     products = gamma(bank.num_classes + 12, dtype, model)
-    terms = (of_weights + products * exact) * slope * size + (exact + of_weights) * of_ratio
+    terms = (of_weights + products * exact) * slope * size + (exact + of_weights) * of_slope * off.r
     gradient = terms.sum(dim=1) / states.temperature + tiny * bank.num_classes * bank.dim / states.temperature**2
     return Rounding(
         loss=at_class(of_log_pi, states.labels) * _OUTWARD, probability=tv * _OUTWARD, gradient=gradient * _OUTWARD
@@ -285,13 +293,14 @@ def executed_bounds(
     # rows outside of the model are computed on as zeros, and judged infinite
     masked = _masked(executed, fine)
     prepared = executed_head(states, masked, distances=distances)
-    extra = _rounding_allowances(states, masked, prepared, matched_gaps=distances, model=model)
+    off = _geometry_error(states, masked, prepared, model)
+    extra = _rounding_allowances(states, masked, prepared, off, matched_gaps=distances)
     if allowances_of is None:
         own = own_allowances(prepared, DebyePair(order=executed.order), matched_gaps=distances)
     else:
         own = allowances_of(prepared)
     allowances = own.plus(extra)
-    rounding = rounding_after(states, masked, prepared, model)
+    rounding = _rounding_after(states, masked, prepared, off, model)
     return ExecutedBounds(
         executed=executed,
         prepared=prepared,
