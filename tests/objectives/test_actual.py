@@ -7,6 +7,7 @@ import math
 import torch
 
 from suffice.audits import verify
+from suffice.audits.stored import State
 from suffice.objectives.actual import actual_errors, errors_at, primitive_errors
 from suffice.objectives.rigorous import RigorousState
 from tests.reference.states import many_states, random_states
@@ -28,7 +29,7 @@ def test_enclosures_contain_the_errors_that_arb_finds() -> None:
         plan = {"order": 2, "loss": None, "probability": None, "gradient": None, "prediction": True, "contract": ""}
         errors = actual_errors(states, 2)
         for i in range(len(states)):
-            state = verify.State(
+            state = State(
                 features=states.features[i].tolist(),
                 label=int(states.labels[i]),
                 temperature=float(states.temperature[i]),

@@ -24,7 +24,7 @@ BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-3)
 def exact_outputs(state: sf.States) -> tuple[arb, list[arb], list[arb]]:
     """Loss, probabilities and gradient from the stored inputs themselves: r^2 = k^2 + 2 k mu.f/tau + |f|^2/tau^2."""
     bank, y = state.bank, int(state.labels)
-    with ctx.workprec(400):
+    with ctx.workprec(900):
         nu, tau = arb(bank.nu), arb(state.temperature.item())
         u = [arb(x) / tau for x in state.features[0].tolist()]
         square_u = sum((x * x for x in u), arb(0))
@@ -64,7 +64,7 @@ class Exact:
 
 
 def _halves(rows: list[list[arb]]) -> tuple[Tensor, Tensor]:
-    with ctx.workprec(400):
+    with ctx.workprec(900):
         high = [[float(x.mid()) for x in row] for row in rows]
         low = [
             [float((x - arb(h)).mid()) for x, h in zip(row, first, strict=True)]

@@ -20,7 +20,9 @@ from typing import Any
 import pyarrow.parquet as pq
 from flint import arb, ctx, fmpq
 
-__all__ = ["Checked", "State", "bounds_in_arb", "check_state", "checked_states"]
+from suffice.audits.stored import State, read_state
+
+__all__ = ["Checked", "bounds_in_arb", "check_state", "checked_states"]
 
 _BITS = 256
 _MOST_BITS = 8192
@@ -94,18 +96,6 @@ def _bessel(nu: arb, x: arb) -> tuple[arb, arb]:
         return -nu * arb(2).log() - (nu + 1).lgamma(), arb(0)
     here, above = x.bessel_i(nu, scaled=True), x.bessel_i(nu + 1, scaled=True)
     return here.log() + x - nu * x.log(), above / here
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """One state as stored, in floats that are exact."""
-
-    features: list[float]
-    label: int
-    temperature: float
-    directions: list[list[float]]
-    concentrations: list[float]
-    biases: list[float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -402,42 +392,5 @@ def checked_states(
         for row in rows:
             number += 1
             if chosen(number):
-                yield check_state(_read_state(collection, row), row, plan)
+                yield check_state(read_state(collection, row), row, plan)
                 tick()
-
-
-def _read_state(collection: Path, row: dict[str, Any]) -> State:
-    table = pq.read_table(collection / row["part"], columns=["feature", "label", "temperature", "bank", "id"])
-    stored = {name: table.column(name)[row["row"]].as_py() for name in table.column_names}
-    if stored["id"] != row["id"] or stored["bank"] != row["bank"]:
-        raise ValueError(f"{row['part']}, row {row['row']} is not the state {row['id']!r} that was audited")
-    directions, concentrations, biases = _read_bank(collection / "banks" / f"{row['bank']}.safetensors")
-    raw, dim = stored["feature"], len(directions[0])
-    kind = "f" if len(raw) == 4 * dim else "d"
-    return State(
-        features=list(struct.unpack(f"<{dim}{kind}", raw)),
-        label=stored["label"],
-        temperature=stored["temperature"],
-        directions=directions,
-        concentrations=concentrations,
-        biases=biases,
-    )
-
-
-@cache
-def _read_bank(path: Path) -> tuple[list[list[float]], list[float], list[float]]:
-    """A safetensors file by hand: eight bytes of length, a JSON header, little-endian numbers."""
-    content = path.read_bytes()
-    (length,) = struct.unpack("<Q", content[:8])
-    header = json.loads(content[8 : 8 + length])
-
-    def numbers(name: str) -> tuple[float, ...]:
-        start, stop = (8 + length + offset for offset in header[name]["data_offsets"])
-        kind = {"F32": "f", "F64": "d"}[header[name]["dtype"]]
-        size = struct.calcsize(kind)
-        return struct.unpack(f"<{(stop - start) // size}{kind}", content[start:stop])
-
-    classes, dim = header["directions"]["shape"]
-    flat = numbers("directions")
-    rows = [list(flat[j * dim : (j + 1) * dim]) for j in range(classes)]
-    return rows, list(numbers("concentrations")), list(numbers("biases"))

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from suffice.audits.verify import State, bounds_in_arb
+from suffice.audits.stored import State
+from suffice.audits.verify import bounds_in_arb
 from suffice.experiments.document import Picture, Section, Table, count, number, quantiles
 from suffice.experiments.figures import dimension_color, legend, panels
 from suffice.experiments.saved import Columns, Saved, Tick

@@ -11,12 +11,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from suffice.objectives.executed import execute
 from suffice.states import States
 from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.execution import executed_bounds
-from suffice.tolerances.rungs import rungs_at
-from suffice.tolerances.solving import accepts, contract_named, loads
+from suffice.tolerances.rungs import climb
 
 __all__ = ["Adaptive", "adaptive"]
 
@@ -49,45 +46,35 @@ def adaptive(states: States, budgets: Budgets, contract: str = "centered", *, mo
 
     Scope `execution`: the bounds cover formula and rounding (docs/theory.md, 8).
     """
-    bounds = contract_named(contract)
     count, dim = len(states), states.bank.dim
     features = states.features
-    fixed = states.detached()
-    made = {
-        name: torch.full((count,), torch.inf, dtype=torch.float64) for name in ("loss", "loss_bound", "gradient_bound")
-    }
-    made = {name: values.to(features.device) for name, values in made.items()}
-    gradient = torch.zeros(count, dim, dtype=torch.float64, device=features.device)
+    loss, loss_bound, gradient_bound = (torch.full_like(states.temperature, torch.inf) for _ in range(3))
+    gradient = torch.zeros(count, dim, dtype=loss.dtype, device=features.device)
     certified = torch.zeros(count, dtype=torch.bool, device=features.device)
     names = np.full(count, "none", dtype="<U16")
-    start = 0
-    for part in fixed.chunks():
-        rows = torch.arange(len(part), device=features.device)
-        for rung in rungs_at(part.bank.nu):
-            if not len(rows):
-                break
-            some = part[rows]
-            executed = execute(some, rung.order, rung.dtype)
-            found = executed_bounds(some, executed, bounds, distances=contract == "centered", model=model)
-            met = accepts(loads(found.bounds, budgets, rows, start, part.temperature))
-            # the last rung's numbers stay where none is certified
-            at = start + rows
-            made["loss"][at] = executed.loss.double()
-            made["loss_bound"][at], made["gradient_bound"][at] = found.bounds.loss, found.bounds.gradient
-            gradient[at] = executed.gradient.double()
-            certified[at] = met
-            names[at.numpy(force=True)] = rung.name
-            rows = rows[~met]
-        start += len(part)
+    for step in climb(states.detached(), budgets, contract, model):
+        # where no rung is certified the last one's numbers stay
+        at, executed, bounds = step.rows, step.made.executed, step.made.bounds
+        loss[at], gradient[at] = executed.loss.double(), executed.gradient.double()
+        loss_bound[at], gradient_bound[at] = bounds.loss, bounds.gradient
+        certified[at] = step.certified
+        names[at.numpy(force=True)] = step.rung.name
     return Adaptive(
-        loss=_Evaluated.apply(features, made["loss"], gradient) if features.requires_grad else made["loss"],  # type: ignore[no-untyped-call]
+        loss=_attached(features, loss, gradient),
         gradient=gradient,
-        loss_bound=made["loss_bound"],
-        gradient_bound=made["gradient_bound"],
+        loss_bound=loss_bound,
+        gradient_bound=gradient_bound,
         certified=certified,
         rung=names,
         model=model,
     )
+
+
+def _attached(features: Tensor, loss: Tensor, gradient: Tensor) -> Tensor:
+    if not features.requires_grad:
+        return loss
+    out: Tensor = _Evaluated.apply(features, loss, gradient)  # type: ignore[no-untyped-call]
+    return out
 
 
 class _Evaluated(torch.autograd.Function):

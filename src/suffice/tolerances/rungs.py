@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
 
 from suffice.objectives.executed import execute
 from suffice.pairs.constants import valid_orders
 from suffice.states import ClassBank, States
 from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.execution import executed_bounds
+from suffice.tolerances.execution import ExecutedBounds, executed_bounds
 from suffice.tolerances.solving import accepts, contract_named, loads
 
-__all__ = ["Rung", "cheapest_rungs", "rungs", "rungs_at"]
+__all__ = ["Rung", "Step", "cheapest_rungs", "climb", "rungs", "rungs_at"]
 
 _ORDERS = (2, 4, 6)
 _DTYPES = (torch.float32, torch.float64)
@@ -71,12 +74,19 @@ def rungs_at(nu: float) -> tuple[Rung, ...]:
     return tuple(rung for rung in rungs() if rung.order in orders and (rung.dtype == torch.float64 or nu >= 2))
 
 
-def cheapest_rungs(
-    states: States, budgets: Budgets, contract: str = "centered", *, model: str = "proved"
-) -> np.ndarray[Any, Any]:
-    """The name of the cheapest rung that is certified at each state, "none" where none is."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Some states on one rung: which they are, what was executed, its bounds, and where the budgets are kept."""
+
+    rows: Int[Tensor, " rows"]
+    rung: Rung
+    made: ExecutedBounds
+    certified: Bool[Tensor, " rows"]
+
+
+def climb(states: States, budgets: Budgets, contract: str, model: str) -> Iterator[Step]:
+    """Every state from the cheapest rung upwards, until one is certified for it or none is left."""
     bounds = contract_named(contract)
-    names = np.full(len(states), "none", dtype="<U16")
     start = 0
     for part in states.chunks():
         rows = torch.arange(len(part), device=part.features.device)
@@ -87,7 +97,16 @@ def cheapest_rungs(
             executed = execute(some, rung.order, rung.dtype)
             made = executed_bounds(some, executed, bounds, distances=contract == "centered", model=model)
             met = accepts(loads(made.bounds, budgets, rows, start, part.temperature))
-            names[start + rows[met].numpy(force=True)] = rung.name
+            yield Step(rows=start + rows, rung=rung, made=made, certified=met)
             rows = rows[~met]
         start += len(part)
+
+
+def cheapest_rungs(
+    states: States, budgets: Budgets, contract: str = "centered", *, model: str = "proved"
+) -> np.ndarray[Any, Any]:
+    """The name of the cheapest rung that is certified at each state, "none" where none is."""
+    names = np.full(len(states), "none", dtype="<U16")
+    for step in climb(states, budgets, contract, model):
+        names[step.rows[step.certified].numpy(force=True)] = step.rung.name
     return names
