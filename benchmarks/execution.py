@@ -111,7 +111,7 @@ def _shares(middle: dict[str, float]) -> tuple[float, float, float]:
     return middle["formula"], middle["scores"] - middle["formula"], middle["after"]
 
 
-def _conservative(sample: int = 6) -> str:
+def _conservative(sample: int = 2) -> str:
     """Bound over actual error, judged by `verify` in Arb on some states of every part."""
     rows = []
     collection = sf.builtin_collection()

@@ -23,7 +23,7 @@ __all__ = ["write_page"]
 # More points than this make a page slow; of a larger audit every n-th state is drawn, and the page says so.
 _MOST_POINTS = 6000
 _HARDEST = 10
-_POINT_COLUMNS = ("id", "source", "dataset", "dim", "temperature", "b", "b_conditioned", "b_first_order")
+_POINT_COLUMNS = ("id", "source", "dataset", "dim", "temperature", "b", "b_conditioned")
 
 
 def write_page(folder: Path, collection: Collection) -> Path:
@@ -84,18 +84,21 @@ def _points(folder: Path, stride: int) -> list[dict[str, Any]]:
             point["verdict"] = str(columns["verdict"][row])
             point["bounded"] = bool(columns["status"][row] == "bounded")
             point["headroom"] = [_plain(columns[f"headroom_{order}"][row]) for order in ORDERS]
+            # the ratio itself, with its digits: a quotient of two rounded numbers would show their rounding
+            with np.errstate(divide="ignore", invalid="ignore"):
+                point["first_order"] = _plain(columns["b_first_order"][row] / columns["b_conditioned"][row], digits=12)
             points.append(point)
         number += count
     return points
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, digits: int = 6) -> Any:
     """A number or a word that JSON has; what is not finite becomes null."""
     if isinstance(value, str):
         return value
     number = value.item() if isinstance(value, np.generic) else value
     if isinstance(number, float):
-        return float(f"{number:.6g}") if math.isfinite(number) else None
+        return float(f"{number:.{digits}g}") if math.isfinite(number) else None
     return number
 
 
