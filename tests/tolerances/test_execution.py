@@ -326,3 +326,14 @@ def test_the_cascade_decides_as_its_last_tier() -> None:
             assert (tiers.verdict == last.verdict).all()
             assert (tiers.loss >= last.loss * (1 - 1e-12)).all()
             assert tiers.scope == "execution"
+
+
+def test_autocast_changes_nothing() -> None:
+    states = adversarial(9, 6, 7, 64)
+    plain = execute(states, 4, torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = execute(states, 4, torch.float32)
+        analytic = sf.certify(states, BUDGETS, sf.DebyePair(order=2))
+    assert torch.equal(inside.scores, plain.scores)
+    assert torch.equal(inside.gradient, plain.gradient)
+    assert torch.equal(analytic.gradient, sf.certify(states, BUDGETS, sf.DebyePair(order=2)).gradient)

@@ -81,7 +81,9 @@ def execute(states: States, order: int, dtype: torch.dtype = torch.float64, *, c
     bank = states.bank
     inputs = (bank.directions, bank.concentrations, bank.biases, states.features, states.temperature)
     program: Any = _compiled() if compiled else _program
-    found = program(order, nu, *(x.to(dtype) for x in inputs), states.labels)
+    # autocast would take products in bfloat16: another program than the one that the bounds are about
+    with torch.autocast(states.features.device.type, enabled=False):
+        found = program(order, nu, *(x.to(dtype) for x in inputs), states.labels)
     return Executed(order=order, concentrations=bank.concentrations.to(dtype), **found)
 
 
