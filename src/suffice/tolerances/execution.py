@@ -115,6 +115,10 @@ class ExecutedBounds:
     bounds: Bounds
     fine: Bool[Tensor, " queries"]
 
+    def rounding_alone(self, contract: Contract) -> Bounds:
+        """The bounds of a formula without error: no order has smaller ones."""
+        return _with(contract(self.prepared.head, self.extra), self.rounding, self.fine)
+
 
 def executed_bounds(
     states: States,

@@ -85,20 +85,32 @@ class Step:
 
 
 def climb(states: States, budgets: Budgets, contract: str, model: str) -> Iterator[Step]:
-    """Every state from the cheapest rung upwards, until one is certified for it or none is left."""
+    """Every state from the cheapest rung upwards, until one is certified for it or none is left.
+
+    Where rounding alone is over a budget no higher order helps: such states go on to the next dtype at once.
+    """
     bounds = contract_named(contract)
     start = 0
     for part in states.chunks():
         rows = torch.arange(len(part), device=part.features.device)
-        for rung in rungs_at(part.bank.nu):
-            if not len(rows):
-                break
-            some = part[rows]
-            executed = execute(some, rung.order, rung.dtype)
-            made = executed_bounds(some, executed, bounds, distances=contract == "centered", model=model)
-            met = accepts(loads(made.bounds, budgets, rows, start, part.temperature))
-            yield Step(rows=start + rows, rung=rung, made=made, certified=met)
-            rows = rows[~met]
+        ladder = rungs_at(part.bank.nu)
+        for dtype in dict.fromkeys(rung.dtype for rung in ladder):
+            waiting = []
+            for rung in ladder:
+                if rung.dtype != dtype or not len(rows):
+                    continue
+                some = part[rows]
+                executed = execute(some, rung.order, rung.dtype)
+                made = executed_bounds(some, executed, bounds, distances=contract == "centered", model=model)
+                met = accepts(loads(made.bounds, budgets, rows, start, part.temperature))
+                yield Step(rows=start + rows, rung=rung, made=made, certified=met)
+                hope = ~met
+                if dtype != ladder[-1].dtype and bool(hope.any()):
+                    alone = loads(made.rounding_alone(bounds), budgets, rows, start, part.temperature)
+                    hope = hope & accepts(alone)
+                waiting.append(rows[~met & ~hope])
+                rows = rows[hope]
+            rows = torch.cat([*waiting, rows])
         start += len(part)
 
 
