@@ -11,6 +11,7 @@ from torch import Tensor
 
 from suffice.compensated import squared_radius
 from suffice.contracts.bounds import Allowances, Bounds
+from suffice.objectives.contrastive import radial_slopes
 from suffice.objectives.executed import Executed, execute
 from suffice.pairs.base import Pair
 from suffice.pairs.debye import DebyePair
@@ -18,7 +19,14 @@ from suffice.states import Geometry, States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.heads import Prepared, own_allowances, prepared_from, uniform_allowances
 from suffice.tolerances.inversion import Inverse, Judged, invert
-from suffice.tolerances.rounding_terms import OUTWARD, Rounding, geometry_error, rounding_after, rounding_allowances
+from suffice.tolerances.rounding_terms import (
+    OUTWARD,
+    GeometryError,
+    Rounding,
+    geometry_error,
+    rounding_after,
+    rounding_allowances,
+)
 from suffice.tolerances.solving import Contract, accepts, invert_contract, loads, with_one
 
 __all__ = [
@@ -139,6 +147,8 @@ def executed_bounds(
     masked = _masked(executed, fine)
     prepared = executed_head(states, masked, distances=distances)
     off = geometry_error(states, masked, prepared, model)
+    if distances:
+        prepared = _widened(prepared, off, DebyePair(order=executed.order))
     extra = rounding_allowances(states, masked, prepared, off, matched_gaps=distances)
     if allowances_of is None:
         own = own_allowances(prepared, DebyePair(order=executed.order), matched_gaps=distances)
@@ -155,6 +165,15 @@ def executed_bounds(
         bounds=_with(contract(prepared.head, allowances), rounding, fine),
         fine=fine,
     )
+
+
+def _widened(prepared: Prepared, off: GeometryError, pair: DebyePair) -> Prepared:
+    """Distances rho_j outward: |hhat_j| is slope_j times the exact radius, whose square may be of_r larger."""
+    head = prepared.head
+    assert head.distances is not None
+    slopes = radial_slopes(prepared.geometry, pair)
+    distances = torch.sqrt(head.distances**2 + slopes * slopes * off.of_r) * OUTWARD
+    return replace(prepared, head=replace(head, distances=distances))
 
 
 def _with(bounds: Bounds, rounding: Rounding, fine: Tensor) -> Bounds:

@@ -146,8 +146,11 @@ def rounding_after(states: States, executed: Executed, prepared: Prepared, off: 
     total = rest.sum(dim=1)
     # the sum of the others, relative to one plus itself, and its logarithm
     classes = gamma(bank.num_classes, dtype, model)
-    of_sum = (rest * (u * shift + e)).sum(dim=1) + classes * total + bank.num_classes * tiny
-    of_log = of_sum / (1 + total) + log * torch.log1p(total)
+    of_sum = (rest * torch.expm1(u * shift + e)).sum(dim=1) * (1 + classes) + classes * total + bank.num_classes * tiny
+    share = of_sum / (1 + total)
+    # -log(1 - x) <= x/(1 - x), the larger of the two sides
+    side = torch.where(share < 1, share / (1 - share), torch.inf)
+    of_log = side + log * torch.log1p(total) * (1 + share)
     of_log_pi = u * shift + of_log[:, None] + u * log_pi.abs() + 2 * tiny
     pi = log_pi.exp()
     relative = torch.expm1(of_log_pi + e)
