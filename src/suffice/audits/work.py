@@ -12,6 +12,7 @@ from torch import Tensor
 from suffice.audits.plan import Plan
 from suffice.contracts.bounds import Bounds
 from suffice.contracts.conditioned import conditioned_bounds
+from suffice.objectives.executed import executable
 from suffice.pairs.constants import MAX_ORDER, valid_orders
 from suffice.pairs.debye import DebyePair
 from suffice.states import States
@@ -19,18 +20,15 @@ from suffice.tolerances.cascade import cascade
 from suffice.tolerances.certify import certify
 from suffice.tolerances.execution import Execution, invert_executed
 from suffice.tolerances.heads import own_allowances, prepare
+from suffice.tolerances.rungs import KINDS, rung_name
 from suffice.tolerances.solving import Contract, accepts, contract_named, invert_contract, loads
 from suffice.tolerances.tolerance import tolerance
 
 __all__ = ["ORDERS", "RUNGS", "audit_states"]
 
 ORDERS = tuple(range(1, MAX_ORDER + 1))
-# name, order and dtype of the precision ladder's rungs, from cheap to dear
-RUNGS = tuple(
-    (f"debye{order}/{str(dtype).removeprefix('torch.')}", order, dtype)
-    for dtype in (torch.float32, torch.float64)
-    for order in (2, 4, 6)
-)
+# name, order and dtype of the precision ladder's rungs
+RUNGS = tuple((rung_name(order, dtype), order, dtype) for order, dtype in KINDS)
 Columns = dict[str, np.ndarray[Any, Any]]
 
 
@@ -83,7 +81,7 @@ def _rungs(states: States, plan: Plan) -> Columns:
     out: Columns = {}
     for name, order, dtype in RUNGS:
         found = np.full((2, len(states)), np.inf)
-        if order in valid_orders(states.bank.nu) and (dtype == torch.float64 or states.bank.nu >= 2):
+        if executable(order, dtype, states.bank.nu):
             start = 0
             for part in states.chunks():
                 execution = Execution(order=order, dtype=dtype, compiled=False, model=plan.model)

@@ -20,11 +20,11 @@ from suffice.compensated import squared_radius
 from suffice.objectives.contrastive import objective_weights
 from suffice.objectives.softmax import at_class, log_softmax
 from suffice.pairs import ladder
-from suffice.pairs.constants import check_order
+from suffice.pairs.constants import check_order, valid_orders
 from suffice.pairs.domain import check_domain
 from suffice.states import States
 
-__all__ = ["DTYPES", "Executed", "execute"]
+__all__ = ["DTYPES", "Executed", "executable", "execute"]
 
 DTYPES = (torch.float32, torch.float64)
 # below this nu neighbouring orders cancel so much that float32 has no digits left (docs/theory.md, 8.2)
@@ -58,6 +58,11 @@ class Executed:
     def dtype(self) -> torch.dtype:
         """The dtype of every operation."""
         return self.scores.dtype
+
+
+def executable(order: int, dtype: torch.dtype, nu: float) -> bool:
+    """Whether the order is proved at this nu, and has digits left in this dtype."""
+    return order in valid_orders(nu) and (dtype == torch.float64 or nu >= _SMALLEST_NU_IN_FLOAT32)
 
 
 def execute(states: States, order: int, dtype: torch.dtype = torch.float64, *, compiled: bool = False) -> Executed:

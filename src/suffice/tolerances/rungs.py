@@ -13,17 +13,16 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from suffice.objectives.executed import execute
-from suffice.pairs.constants import valid_orders
+from suffice.objectives.executed import DTYPES, executable, execute
 from suffice.states import ClassBank, States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.execution import ExecutedBounds, executed_bounds
 from suffice.tolerances.solving import accepts, contract_named, loads
 
-__all__ = ["Rung", "Step", "cheapest_rungs", "climb", "rungs", "rungs_at"]
+__all__ = ["KINDS", "Rung", "Step", "cheapest_rungs", "climb", "rung_name", "rungs", "rungs_at"]
 
-_ORDERS = (2, 4, 6)
-_DTYPES = (torch.float32, torch.float64)
+# order and dtype of every rung, from cheap to dear
+KINDS = tuple((order, dtype) for dtype in DTYPES for order in (2, 4, 6))
 _REPEATS = 5
 
 
@@ -38,7 +37,12 @@ class Rung:
     @property
     def name(self) -> str:
         """Such as "debye4/float32"."""
-        return f"debye{self.order}/{str(self.dtype).removeprefix('torch.')}"
+        return rung_name(self.order, self.dtype)
+
+
+def rung_name(order: int, dtype: torch.dtype) -> str:
+    """Such as "debye4/float32"."""
+    return f"debye{order}/{str(dtype).removeprefix('torch.')}"
 
 
 @cache
@@ -53,25 +57,23 @@ def rungs() -> tuple[Rung, ...]:
     bank = ClassBank(mu, 50 + 100 * torch.rand(256, generator=generator))
     features = torch.nn.functional.normalize(torch.randn(256, 128, generator=generator), dim=1)
     states = States(bank, features, torch.randint(0, 256, (256,), generator=generator), 0.1)
-    kinds = [(order, dtype) for dtype in _DTYPES for order in _ORDERS]
-    best = dict.fromkeys(kinds, float("inf"))
+    best = dict.fromkeys(KINDS, float("inf"))
     for _ in range(_REPEATS):
-        for order, dtype in kinds:
+        for order, dtype in KINDS:
             began = time.perf_counter()
             execute(states, order, dtype)
             best[order, dtype] = min(best[order, dtype], time.perf_counter() - began)
     # a rung that promises no less is never dearer, whatever the clock says
     found, floor = [], 0.0
-    for order, dtype in kinds:
+    for order, dtype in KINDS:
         floor = max(floor, best[order, dtype])
         found.append(Rung(order=order, dtype=dtype, nanoseconds=1e9 * floor / (256 * 256)))
     return tuple(found)
 
 
 def rungs_at(nu: float) -> tuple[Rung, ...]:
-    """The rungs that are proved at this nu; float32 from nu = 2 on."""
-    orders = valid_orders(nu)
-    return tuple(rung for rung in rungs() if rung.order in orders and (rung.dtype == torch.float64 or nu >= 2))
+    """The rungs that can be executed at this nu."""
+    return tuple(rung for rung in rungs() if executable(rung.order, rung.dtype, nu))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
