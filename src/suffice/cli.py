@@ -22,7 +22,7 @@ from suffice.audits.ledger import read_header
 from suffice.audits.plan import Plan, pair_order
 from suffice.audits.run import run_audit
 from suffice.audits.terminal import RateColumn, print_audit, print_verification
-from suffice.audits.verification import verify_audit, verify_everything
+from suffice.audits.verification import verify_audit, verify_everything, why_not_everything
 from suffice.experiments.reproduce import EXPERIMENTS, chosen_experiments
 from suffice.experiments.reproduce import reproduce as run_reproduction
 from suffice.pairs.proofs import prove_all
@@ -219,8 +219,8 @@ def verify(
 ) -> None:
     """Check an audit by independent code in rigorous arithmetic; exit 1 if anything that it certified is wrong."""
     opened = _audited_collection(folder, collection)
-    if everything and Plan(**read_header(folder)["plan"]).execution is not None:
-        raise typer.BadParameter("it is for scope analytic; use --sample for executed numbers", param_hint="--all")
+    if everything and (reason := why_not_everything(Plan(**read_header(folder)["plan"]))) is not None:
+        raise typer.BadParameter(reason, param_hint="--all")
     with _progress() as progress:
         task = progress.add_task("checking", total=None)
 

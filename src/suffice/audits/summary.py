@@ -124,7 +124,7 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
             near += int((np.abs(columns["b_first_order"] / columns["b_conditioned"] - 1)[bounded] <= 0.01).sum())
         for name, counter in words.items():
             counter.update(columns[name].tolist())
-        if f"loss_bound {RUNGS[0][0]}" in columns:
+        if f"loss_bound {next(iter(RUNGS))}" in columns:
             executed = True
             for budget in _RUNG_BUDGETS:
                 rungs[f"{budget:g}"].update(_cheapest(columns, budget).tolist())
@@ -161,7 +161,7 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
         first_order_within_1_percent=near,
         bad_rows=bad_rows,
         rungs={
-            budget: {name: counts[name] for name in (*(rung[0] for rung in RUNGS), "none")}
+            budget: {name: counts[name] for name in (*RUNGS, "none")}
             for budget, counts in (rungs if executed else {}).items()
         },
     )
@@ -170,7 +170,7 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
 def _cheapest(columns: dict[str, np.ndarray[Any, Any]], budget: float) -> np.ndarray[Any, Any]:
     """The first rung whose loss and gradient bounds keep a joint budget."""
     found = np.full(len(columns["id"]), "none", dtype="<U16")
-    for name, _, _ in reversed(RUNGS):
+    for name in reversed(RUNGS):
         met = (columns[f"loss_bound {name}"] <= budget) & (columns[f"gradient_bound {name}"] <= budget)
         found[met] = name
     return found

@@ -74,7 +74,8 @@ def _rungs(rungs: dict[str, dict[str, int]]) -> Table:
     names = list(next(iter(rungs.values())))
     table.add_column("budget")
     for name in names:
-        table.add_column(name, justify="right")
+        # an order, and the dtypes below it
+        table.add_column(name.replace("/", "\n"), justify="right")
     for budget, counts in rungs.items():
         table.add_row(budget, *(f"{counts[name]:,}" for name in names))
     return table

@@ -12,23 +12,23 @@ from torch import Tensor
 from suffice.audits.plan import Plan
 from suffice.contracts.bounds import Bounds
 from suffice.contracts.conditioned import conditioned_bounds
-from suffice.objectives.executed import executable
 from suffice.pairs.constants import MAX_ORDER, valid_orders
 from suffice.pairs.debye import DebyePair
 from suffice.states import States
 from suffice.tolerances.cascade import cascade
 from suffice.tolerances.certify import certify
-from suffice.tolerances.execution import Execution, invert_executed
+from suffice.tolerances.execution import invert_executed
 from suffice.tolerances.heads import own_allowances, prepare
-from suffice.tolerances.rungs import KINDS, rung_name
+from suffice.tolerances.rungs import KINDS, Kind
 from suffice.tolerances.solving import Contract, accepts, contract_named, invert_contract, loads
+from suffice.tolerances.summed import summed_bounds
 from suffice.tolerances.tolerance import tolerance
 
 __all__ = ["ORDERS", "RUNGS", "audit_states"]
 
 ORDERS = tuple(range(1, MAX_ORDER + 1))
-# name, order and dtype of the precision ladder's rungs
-RUNGS = tuple((rung_name(order, dtype), order, dtype) for order, dtype in KINDS)
+# the precision ladder's rungs by name
+RUNGS = {kind.name: kind for kind in KINDS}
 Columns = dict[str, np.ndarray[Any, Any]]
 
 
@@ -63,9 +63,16 @@ def audit_states(states: States, plan: Plan) -> Columns:
     columns["tier"] = np.where(certificate.verdict == "certified", tiers.tier, "none")
     columns |= _orders(states, plan, certificate.verdict == "certified")
     if certificate.executed_loss is not None and certificate.executed_gradient is not None:
+        columns["execution_status"] = np.asarray(certificate.status)
         columns["loss"] = certificate.executed_loss.double().numpy(force=True)
         columns["gradient"] = _rows_of_bytes(certificate.executed_gradient)
         columns |= _rungs(states, plan)
+        # the plan's own rung has the plan's contract as well
+        dtype = certificate.executed_loss.dtype
+        own = Kind(plan.order, dtype, dtype).name
+        for kind in ("loss", "gradient"):
+            if (name := f"{kind}_bound {own}") in columns:
+                columns[name] = np.minimum(columns[name], columns[f"{kind}_bound"])
     return columns
 
 
@@ -76,20 +83,19 @@ def _rows_of_bytes(values: Tensor) -> np.ndarray[Any, Any]:
 
 
 def _rungs(states: States, plan: Plan) -> Columns:
-    """Loss and gradient bounds on every rung of the precision ladder: they answer for any budgets."""
-    contract = contract_named(plan.contract)
+    """Loss and gradient bounds on every rung of the precision ladder, by sums: they answer for any budgets.
+
+    Infinite where the assumptions of the certificate by sums are not met (docs/theory.md, 8.7), or where this machine
+    does not have the rung.
+    """
     out: Columns = {}
-    for name, order, dtype in RUNGS:
+    for name, kind in RUNGS.items():
         found = np.full((2, len(states)), np.inf)
-        if executable(order, dtype, states.bank.nu):
-            start = 0
-            for part in states.chunks():
-                execution = Execution(order=order, dtype=dtype, compiled=False, model=plan.model)
-                bounds = execution.bounds(part, contract, distances=plan.contract == "centered").bounds
-                stop = start + len(part)
-                found[0, start:stop] = bounds.loss.numpy(force=True)
-                found[1, start:stop] = bounds.gradient.numpy(force=True)
-                start = stop
+        table = kind.table(states, plan.model) if kind.here(states.bank) else None
+        if table is not None:
+            parts = [summed_bounds(part, kind.execute(part), table) for part in states.chunks()]
+            found[0] = torch.cat([bounds.loss for bounds in parts]).numpy(force=True)
+            found[1] = torch.cat([bounds.gradient for bounds in parts]).numpy(force=True)
         out[f"loss_bound {name}"], out[f"gradient_bound {name}"] = found
     return out
 
@@ -140,7 +146,7 @@ def _certified(states: States, plan: Plan, pair: DebyePair, headroom: np.ndarray
 def _bounds(states: States, plan: Plan, pair: DebyePair, contract: Contract, *, centered: bool) -> Bounds:
     execution = plan.execution
     if execution is not None:
-        return replace(execution, order=pair.order).bounds(states, contract, distances=centered).bounds
+        return replace(execution, order=pair.order).errors(states, distances=centered).bounds(contract)
     prepared = prepare(states, pair, distances=centered)
     return contract(prepared.head, own_allowances(prepared, pair, matched_gaps=centered))
 
@@ -149,7 +155,7 @@ def _headroom(states: States, plan: Plan, pair: DebyePair) -> np.ndarray[Any, An
     parts = []
     for part in states.chunks():
         if plan.execution is not None:
-            made = replace(plan.execution, order=pair.order).bounds(part, conditioned_bounds, distances=False)
+            made = replace(plan.execution, order=pair.order).errors(part, distances=False)
             inverse = invert_executed(made, conditioned_bounds, plan.budgets, 0)
         else:
             prepared = prepare(part, pair, distances=False)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from suffice.objectives.softmax import at_class, log_softmax, without
+from suffice.objectives.softmax import at_class, log_softmax, total_over_classes, without
 from suffice.pairs.base import Pair
 from suffice.states import Geometry, States
 
@@ -72,8 +72,15 @@ def objective_weights(
     log_probabilities: Float[Tensor, "queries classes"], labels: Int[Tensor, " queries"]
 ) -> Float[Tensor, "queries classes"]:
     """pi_j - 1_{j=y}; the target's weight is minus the sum of the others, never pi_y - 1."""
-    others = without(log_probabilities.exp(), labels, 0.0)
-    return others.scatter(1, labels[:, None], -others.sum(dim=1, keepdim=True))
+    return weights_from(log_probabilities.exp(), labels)
+
+
+def weights_from(
+    probabilities: Float[Tensor, "queries classes"], labels: Int[Tensor, " queries"]
+) -> Float[Tensor, "queries classes"]:
+    """The same from probabilities."""
+    others = without(probabilities, labels, 0.0)
+    return others.scatter(1, labels[:, None], -total_over_classes(others))
 
 
 def combine(states: States, weights: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries dim"]:

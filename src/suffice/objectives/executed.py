@@ -17,14 +17,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.compensated import squared_radius
-from suffice.objectives.contrastive import objective_weights
-from suffice.objectives.softmax import at_class, log_softmax
+from suffice.objectives.contrastive import weights_from
+from suffice.objectives.softmax import at_class, softmax, total_over_classes
 from suffice.pairs import ladder
 from suffice.pairs.constants import check_order, valid_orders
 from suffice.pairs.domain import check_domain
 from suffice.states import States
 
-__all__ = ["DTYPES", "Executed", "executable", "execute"]
+__all__ = ["DTYPES", "Executed", "executable", "execute", "has_bfloat16", "roundings_of_product"]
 
 DTYPES = (torch.float32, torch.float64)
 # below this nu neighbouring orders cancel so much that float32 has no digits left (docs/theory.md, 8.2)
@@ -33,13 +33,21 @@ _SMALLEST_NU_IN_FLOAT32 = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executed:
-    """What was computed, in the dtype in which it was: nothing here is exact."""
+    """What was computed, in the dtype in which it was: nothing here is exact.
+
+    `scaled` is f/tau. The product with the directions was taken from numbers of dtype `inputs`.
+    """
 
     order: int
+    inputs: torch.dtype
+    directions: Float[Tensor, "classes dim"]
     concentrations: Float[Tensor, " classes"]
+    scaled: Float[Tensor, "queries dim"]
     squared_gaps: Float[Tensor, "queries classes"]
     scores: Float[Tensor, "queries classes"]
     log_probabilities: Float[Tensor, "queries classes"]
+    weights: Float[Tensor, "queries classes"]
+    slopes: Float[Tensor, "queries classes"]
     loss: Float[Tensor, " queries"]
     gradient: Float[Tensor, "queries dim"]
 
@@ -47,9 +55,12 @@ class Executed:
         """What was computed for some rows. Executing those alone may round otherwise: products depend on the batch."""
         return replace(
             self,
+            scaled=self.scaled[rows],
             squared_gaps=self.squared_gaps[rows],
             scores=self.scores[rows],
             log_probabilities=self.log_probabilities[rows],
+            weights=self.weights[rows],
+            slopes=self.slopes[rows],
             loss=self.loss[rows],
             gradient=self.gradient[rows],
         )
@@ -65,15 +76,34 @@ def executable(order: int, dtype: torch.dtype, nu: float) -> bool:
     return order in valid_orders(nu) and (dtype == torch.float64 or nu >= _SMALLEST_NU_IN_FLOAT32)
 
 
-def execute(states: States, order: int, dtype: torch.dtype = torch.float64, *, compiled: bool = False) -> Executed:
+@cache
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether the device multiplies bfloat16 numbers itself: products of such inputs are then the faster ones."""
+    if device.type == "cpu":
+        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return device.type == "cuda" and torch.cuda.is_bf16_supported()
+
+
+def execute(
+    states: States,
+    order: int,
+    dtype: torch.dtype = torch.float64,
+    *,
+    compiled: bool = False,
+    inputs: torch.dtype | None = None,
+) -> Executed:
     """Scores, log-probabilities, loss and feature gradient of order n, computed in `dtype` from the stored inputs.
 
     For all of these states at once (see `States.chunks`). Inputs are rounded to the dtype first. Overflow leaves
-    infinities or NaN, which no certificate accepts.
+    infinities or NaN, which no certificate accepts. With float32 the product with the directions may have bfloat16
+    `inputs` (and result).
     """
     check_order(order)
     if dtype not in DTYPES:
         raise ValueError(f"Expected dtype in {[str(d) for d in DTYPES]}, but got {dtype}")
+    inputs = dtype if inputs is None else inputs
+    if inputs not in (dtype, torch.bfloat16) or (inputs == torch.bfloat16 and dtype != torch.float32):
+        raise ValueError(f"Expected inputs of dtype {dtype}, or bfloat16 beside float32, but got {inputs}")
     nu = states.bank.nu
     check_domain(order, nu)
     if dtype == torch.float32 and nu < _SMALLEST_NU_IN_FLOAT32:
@@ -84,40 +114,94 @@ def execute(states: States, order: int, dtype: torch.dtype = torch.float64, *, c
             f"but got {torch.get_float32_matmul_precision()!r}; call torch.set_float32_matmul_precision('highest')"
         )
     bank = states.bank
-    inputs = (bank.directions, bank.concentrations, bank.biases, states.features, states.temperature)
-    program: Any = _compiled() if compiled else _program
+    stored = (bank.directions, bank.concentrations, bank.biases, states.features, states.temperature)
+    mu, k, c, f, tau = (x.to(dtype) for x in stored)
+    between: Any = _compiled() if compiled else _between_products
     # autocast would take products in bfloat16: another program than the one that the bounds are about
     with torch.autocast(states.features.device.type, enabled=False):
-        found = program(order, nu, *(x.to(dtype) for x in inputs), states.labels)
-    return Executed(order=order, concentrations=bank.concentrations.to(dtype), **found)
+        u = f / tau[:, None]
+        found = between(order, nu, _geometry_product(u, mu, inputs), _squares(u), k, c, states.labels)
+        gradient = (_product(found.pop("pulls"), mu, "classes") + found.pop("along") * u) / tau[:, None]
+    return Executed(order=order, inputs=inputs, directions=mu, concentrations=k, scaled=u, gradient=gradient, **found)
 
 
-def _program(
+# A sum of n terms in any order has up to n - 1 roundings; a sum of blocks' sums far fewer, however each is added up.
+# What is most blocks, and the least size that one may have: below it costs more time than it saves digits.
+_BLOCKS = {"dim": (8, 16), "classes": (16, 48)}
+
+
+def _blocks(terms: int, over: str, dtype: torch.dtype) -> int:
+    """In how many blocks a product over the dimension or over the classes is added up: float64 has digits to spare."""
+    most, least = _BLOCKS[over]
+    return 1 if dtype == torch.float64 else max(1, min(most, terms // least))
+
+
+def roundings_of_product(terms: int, over: str, dtype: torch.dtype) -> int:
+    """How many roundings any of the terms goes through: its product, its block's sum, the sum of blocks, the rest."""
+    blocks = _blocks(terms, over, dtype)
+    return terms // blocks + blocks - 1 + (terms % blocks > 0)
+
+
+def _geometry_product(
+    u: Float[Tensor, "queries dim"], mu: Float[Tensor, "classes dim"], inputs: torch.dtype
+) -> Float[Tensor, "queries classes"]:
+    if inputs == u.dtype:
+        return _product(u, mu.T, "dim")
+    return (u.to(inputs) @ mu.to(inputs).T).to(u.dtype)
+
+
+def _product(
+    a: Float[Tensor, "rows terms"], b: Float[Tensor, "terms columns"], over: str
+) -> Float[Tensor, "rows columns"]:
+    """a @ b, block by block of the terms."""
+    blocks = _blocks(len(b), over, a.dtype)
+    if blocks == 1:
+        return a @ b
+    whole = len(b) - len(b) % blocks
+    left = a[:, :whole].unflatten(1, (blocks, -1)).transpose(0, 1)
+    total = torch.bmm(left, b[:whole].unflatten(0, (blocks, -1))).sum(dim=0)
+    return total if whole == len(b) else total.add_(a[:, whole:] @ b[whole:])
+
+
+def _squares(u: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows 1"]:
+    """|u|^2, likewise."""
+    blocks = _blocks(u.shape[1], "dim", u.dtype)
+    whole = u.shape[1] - u.shape[1] % blocks
+    parts = u[:, :whole].unflatten(1, (blocks, -1))
+    rest = u[:, whole:]
+    total: Tensor = torch.linalg.vecdot(parts, parts).sum(dim=1) + torch.linalg.vecdot(rest, rest)
+    return total[:, None]
+
+
+def _between_products(
     order: int,
     nu: float,
-    mu: Float[Tensor, "classes dim"],
+    mu_u: Float[Tensor, "queries classes"],
+    u_squared: Float[Tensor, "queries 1"],
     k: Float[Tensor, " classes"],
     c: Float[Tensor, " classes"],
-    f: Float[Tensor, "queries dim"],
-    tau: Float[Tensor, " queries"],
     y: Int[Tensor, " queries"],
 ) -> dict[str, Tensor]:
-    u = f / tau[:, None]
-    gaps = (u @ mu.T) * (2 * k) + (u * u).sum(dim=1, keepdim=True)
-    gaps = torch.maximum(gaps, -(k * k))
-    scores = ladder.difference(order, nu, gaps, k, gaps) + c
-    log_pi = log_softmax(scores)
-    r = torch.sqrt(squared_radius(k, gaps))
-    slopes = torch.where(r > 0, ladder.ratio(order, nu, r) / torch.where(r > 0, r, 1.0), 0.0)
-    weights = objective_weights(log_pi, y) * slopes
-    along = weights.sum(dim=1, keepdim=True) / tau[:, None]
-    gradient = ((weights * k) @ mu + along * f) / tau[:, None]
+    """From mu.u and |u|^2 to loss and the weights of the gradient's product: what is compiled."""
+    gaps = torch.maximum(mu_u * (2 * k) + u_squared, -(k * k))
+    r_squared = squared_radius(k, gaps)
+    r = torch.sqrt(r_squared)
+    # which overwrites the square
+    scores = ladder.difference(order, nu, r, k, gaps, r_squared) + c
+    log_pi, pi = softmax(scores)
+    weights = weights_from(pi, y)
+    # 0 at r = 0, where the ratio is
+    slopes = ladder.ratio(order, nu, r) / r.clamp_min(torch.finfo(r.dtype).tiny)
+    along = weights * slopes
     return {
         "squared_gaps": gaps,
         "scores": scores,
         "log_probabilities": log_pi,
+        "weights": weights,
+        "slopes": slopes,
         "loss": -at_class(log_pi, y),
-        "gradient": gradient,
+        "pulls": along * k,
+        "along": total_over_classes(along),
     }
 
 
@@ -125,5 +209,5 @@ def _program(
 def _compiled() -> Any:
     if shutil.which("g++") is None and shutil.which("clang++") is None:
         warnings.warn("No C++ compiler was found: the eager program is used instead of the compiled one", stacklevel=3)
-        return _program
-    return torch.compile(_program, dynamic=True)
+        return _between_products
+    return torch.compile(_between_products, dynamic=True)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-__all__ = ["at_class", "class_mask", "log_exclusive", "log_softmax", "without"]
+__all__ = ["at_class", "class_mask", "log_exclusive", "log_softmax", "softmax", "total_over_classes", "without"]
 
 
 def at_class(values: Float[Tensor, "queries classes"], index: Int[Tensor, " queries"]) -> Float[Tensor, " queries"]:
@@ -31,10 +31,27 @@ def log_softmax(scores: Float[Tensor, "queries classes"]) -> Float[Tensor, "quer
 
     For the top class w it is -log1p(sum_{i != w} exp(q_i - q_w)): at 1 - pi_w = 1e-200 that is 1e-200, not 0.
     """
+    shifted, _, rest = _from_the_top(scores)
+    return shifted.sub_(rest.log1p_())
+
+
+def softmax(scores: Float[Tensor, "queries classes"]) -> tuple[Tensor, Tensor]:
+    """log pi as `log_softmax`, and pi itself with one exponential for both: exp(q_j - q_w)/(1 + the others)."""
+    shifted, weights, rest = _from_the_top(scores)
+    return shifted - rest.log1p(), weights / (1 + rest)
+
+
+def _from_the_top(scores: Float[Tensor, "queries classes"]) -> tuple[Tensor, Tensor, Tensor]:
+    """q_j - q_w, its exponential, and the sum of these over j != w."""
     peak, top = scores.max(dim=1)
     shifted = scores - peak[:, None]
-    rest = without(shifted.exp(), top, 0.0).sum(dim=1)
-    return shifted.sub_(rest.log1p_()[:, None])
+    weights = shifted.exp()
+    return shifted, weights, total_over_classes(without(weights, top, 0.0))
+
+
+def total_over_classes(values: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries 1"]:
+    """The sum over classes, added up in float64 and rounded once: a thousand terms in float32 would lose a digit."""
+    return values.sum(dim=1, keepdim=True, dtype=torch.float64).to(values.dtype)
 
 
 def log_exclusive(log_weights: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries classes"]:

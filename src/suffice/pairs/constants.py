@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -102,6 +103,11 @@ def minimum_nu(order: int) -> Fraction:
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def valid_orders(nu: float) -> tuple[int, ...]:
     """The orders of the ladder that are proved at this nu; the comparison is exact."""
+    return _valid_orders(float(nu))
+
+
+@cache
+def _valid_orders(nu: float) -> tuple[int, ...]:
     return tuple(n for n in range(1, MAX_ORDER + 1) if Fraction(nu) >= minimum_nu(n))
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from suffice.states import States
 from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.rungs import climb
+from suffice.tolerances.rungs import Step, climb, climb_by_sums
 
 __all__ = ["Adaptive", "adaptive"]
 
@@ -44,21 +44,39 @@ class Adaptive:
 def adaptive(states: States, budgets: Budgets, contract: str = "centered", *, model: str = "proved") -> Adaptive:
     """Evaluate all states on the cheapest rung, certify, and evaluate what is not certified on the next.
 
-    Scope `execution`: the bounds cover formula and rounding (docs/theory.md, 8).
+    Scope `execution`: the bounds cover formula and rounding (docs/theory.md, 8). They are those of the certificate by
+    sums (8.7), which costs a part of an evaluation; only states that it certifies on no rung are judged by `contract`,
+    which costs many evaluations and is tighter.
     """
     count, dim = len(states), states.bank.dim
     features = states.features
     loss, loss_bound, gradient_bound = (torch.full_like(states.temperature, torch.inf) for _ in range(3))
-    gradient = torch.zeros(count, dim, dtype=loss.dtype, device=features.device)
+    gradient = loss.new_empty(count, dim)
     certified = torch.zeros(count, dtype=torch.bool, device=features.device)
     names = np.full(count, "none", dtype="<U16")
-    for step in climb(states.detached(), budgets, contract, model):
+    plain = states.detached()
+
+    def take(step: Step) -> None:
         # where no rung is certified the last one's numbers stay
-        at, executed, bounds = step.rows, step.made.executed, step.made.bounds
-        loss[at], gradient[at] = executed.loss.double(), executed.gradient.double()
-        loss_bound[at], gradient_bound[at] = bounds.loss, bounds.gradient
-        certified[at] = step.certified
-        names[at.numpy(force=True)] = step.rung.name
+        executed, bounds, run, at = step.executed, step.bounds, step.run, step.rows
+        for ours, found in (
+            (loss, executed.loss),
+            (gradient, executed.gradient),
+            (loss_bound, bounds.loss),
+            (gradient_bound, bounds.gradient),
+            (certified, step.certified),
+        ):
+            if run is None:
+                ours[at] = found.to(ours.dtype)
+            else:
+                ours[run].copy_(found)
+        names[at.numpy(force=True) if run is None else run] = step.rung.name
+
+    for step in climb_by_sums(plain, budgets, model):
+        take(step)
+    if not bool(certified.all()):
+        for step in climb(plain, budgets, contract, model, ~certified):
+            take(step)
     return Adaptive(
         loss=_attached(features, loss, gradient),
         gradient=gradient,

@@ -17,7 +17,7 @@ from suffice.pairs.debye import DebyePair
 from suffice.pairs.envelopes import Uniform
 from suffice.states import States
 from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.execution import Execution, executed_bounds, execution_of
+from suffice.tolerances.execution import Execution, executed_errors, execution_of
 from suffice.tolerances.heads import Prepared, own_allowances, prepare
 from suffice.tolerances.solving import accepts, loads
 
@@ -115,14 +115,14 @@ def _tier_bounds(name: str, states: States, pair: Pair) -> Bounds:
 
 
 def _executed_tier_bounds(name: str, states: States, pair: Pair, executed: Executed, model: str) -> Bounds:
-    return executed_bounds(
+    errors = executed_errors(
         states,
         executed,
-        _tier_contract(name),
         distances=name == "centered",
         model=model,
         allowances_of=lambda prepared: _tier_allowances(name, prepared, pair),
-    ).bounds
+    )
+    return errors.bounds(_tier_contract(name))
 
 
 def _tier_contract(name: str) -> Callable[..., Bounds]:

@@ -11,11 +11,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Bounds
-from suffice.objectives.executed import Executed
 from suffice.pairs.base import Pair
 from suffice.states import States
 from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.execution import execution_of, invert_executed
+from suffice.tolerances.execution import ExecutedErrors, execution_of, invert_executed
 from suffice.tolerances.explain import Explanation, explain_state
 from suffice.tolerances.heads import own_allowances, prepare
 from suffice.tolerances.rungs import cheapest_rungs
@@ -31,7 +30,8 @@ class Certificate:
     `verdict` is "certified" where every budget is met by its bound (eq:adequacy-interface), else "inconclusive": the
     bound is sufficient, not necessary. `headroom` is how many times the pair's own allowances could grow before a
     budget breaks; certified and headroom >= 1 are the same (> 1 where the prediction decides). `execution` says in
-    words what was executed, if that is the scope, and `executed_loss` and `executed_gradient` are the numbers.
+    words what was executed, if that is the scope, and `executed_loss` and `executed_gradient` are the numbers. Then
+    `status` is "inside", or names what left the model of rounding: nothing is certified there.
     """
 
     loss: Float[Tensor, " queries"]
@@ -49,6 +49,7 @@ class Certificate:
     execution: str = ""
     executed_loss: Float[Tensor, " queries"] | None = None
     executed_gradient: Float[Tensor, "queries dim"] | None = None
+    status: np.ndarray[Any, Any] | None = None
 
     @property
     def certified(self) -> Bool[Tensor, " queries"]:
@@ -90,14 +91,15 @@ def certify(
     execution = execution_of(scope, pair, dtype, compiled, model)
     results: list[Bounds] = []
     headrooms, bindings, accepted = [], [], []
-    ran: list[Executed] = []
+    ran: list[ExecutedErrors] = []
     start = 0
     centered = contract == "centered"
     for part in states.chunks():
         if execution is not None:
-            made = execution.bounds(part, bounds, distances=centered)
-            result, inverse = made.bounds, invert_executed(made, bounds, budgets, start)
-            ran.append(made.executed)
+            made = execution.errors(part, distances=centered)
+            result = made.bounds(bounds)
+            inverse = invert_executed(made, bounds, budgets, start, at_one=result)
+            ran.append(made)
             one = torch.ones_like(made.prepared.head.gradient_scale)
         else:
             prepared = prepare(part, pair, distances=centered)
@@ -128,6 +130,7 @@ def certify(
         contract=contract,
         scope=scope,
         execution="" if execution is None else execution.words,
-        executed_loss=torch.cat([each.loss for each in ran]) if ran else None,
-        executed_gradient=torch.cat([each.gradient for each in ran]) if ran else None,
+        executed_loss=torch.cat([each.executed.loss for each in ran]) if ran else None,
+        executed_gradient=torch.cat([each.executed.gradient for each in ran]) if ran else None,
+        status=np.concatenate([each.status for each in ran]) if ran else None,
     )

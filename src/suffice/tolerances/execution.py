@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool
 from torch import Tensor
@@ -15,10 +17,11 @@ from suffice.objectives.contrastive import radial_slopes
 from suffice.objectives.executed import Executed, execute
 from suffice.pairs.base import Pair
 from suffice.pairs.debye import DebyePair
+from suffice.rounding import smallest_normal
 from suffice.states import Geometry, States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.heads import Prepared, own_allowances, prepared_from, uniform_allowances
-from suffice.tolerances.inversion import Inverse, Judged, invert
+from suffice.tolerances.inversion import Inverse
 from suffice.tolerances.rounding_terms import (
     OUTWARD,
     GeometryError,
@@ -27,13 +30,14 @@ from suffice.tolerances.rounding_terms import (
     rounding_after,
     rounding_allowances,
 )
-from suffice.tolerances.solving import Contract, accepts, invert_contract, loads, with_one
+from suffice.tolerances.solving import Contract, invert_contract, invert_directly, with_one
 
 __all__ = [
+    "INSIDE",
     "SCOPES",
-    "ExecutedBounds",
+    "ExecutedErrors",
     "Execution",
-    "executed_bounds",
+    "executed_errors",
     "execution_of",
     "invert_executed",
     "invert_uniform",
@@ -61,9 +65,9 @@ class Execution:
         """Execute."""
         return execute(states, self.order, self.dtype, compiled=self.compiled)
 
-    def bounds(self, states: States, contract: Contract, *, distances: bool) -> ExecutedBounds:
-        """Execute, and bound how far that is from the exact objective."""
-        return executed_bounds(states, self.run(states), contract, distances=distances, model=self.model)
+    def errors(self, states: States, *, distances: bool) -> ExecutedErrors:
+        """Execute, and allow for all errors of that."""
+        return executed_errors(states, self.run(states), distances=distances, model=self.model)
 
 
 def execution_of(
@@ -89,10 +93,25 @@ def executed_head(states: States, executed: Executed, *, distances: bool) -> Pre
     return prepared_from(states, geometry, executed.scores.double(), pair, distances=distances)
 
 
-def _finite(executed: Executed) -> Bool[Tensor, " queries"]:
-    """Where every number that was computed is finite: the model's assumption. Elsewhere nothing is certified."""
-    rows = [executed.scores, executed.log_probabilities, executed.squared_gaps, executed.gradient]
-    return torch.stack([torch.isfinite(x).all(dim=1) for x in rows]).all(dim=0)
+INSIDE = "inside"
+
+
+def departures(states: States, executed: Executed) -> np.ndarray[Any, Any]:
+    """Where the execution stayed inside of the model of rounding, and elsewhere the first number that left it."""
+    # a temperature that became infinite or subnormal leaves finite numbers behind, and wrong ones
+    temperature = states.temperature.to(executed.dtype)
+    usual = {
+        "temperature": torch.isfinite(temperature) & (temperature >= smallest_normal(executed.dtype)),
+        "geometry": torch.isfinite(executed.squared_gaps).all(dim=1),
+        "scores": torch.isfinite(executed.scores).all(dim=1),
+        "probabilities": torch.isfinite(executed.log_probabilities).all(dim=1),
+        "gradient": torch.isfinite(executed.gradient).all(dim=1),
+    }
+    status = np.full(len(states), INSIDE, dtype="<U16")
+    for name, rows in reversed(usual.items()):
+        if not bool(rows.all()):
+            status[(~rows).numpy(force=True)] = name
+    return status
 
 
 def _masked(executed: Executed, fine: Tensor) -> Executed:
@@ -107,78 +126,89 @@ def _masked(executed: Executed, fine: Tensor) -> Executed:
         squared_gaps=kept(executed.squared_gaps),
         scores=kept(executed.scores),
         log_probabilities=kept(executed.log_probabilities),
+        weights=kept(executed.weights),
+        slopes=kept(executed.slopes),
         gradient=kept(executed.gradient),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutedBounds:
-    """Bounds on the executed numbers, and what they were made of: `extra` is rounding's part of the allowances."""
+class ExecutedErrors:
+    """What was executed, and allowances for all of its errors: `extra` is rounding's part of those of the scores.
+
+    `status` is "inside" or names what left the model of rounding: by overflow or NaN, or a temperature that is no
+    normal number of the executed dtype.
+    """
 
     executed: Executed
     prepared: Prepared
     allowances: Allowances
     extra: Allowances
     rounding: Rounding
-    bounds: Bounds
+    status: np.ndarray[Any, Any]
     fine: Bool[Tensor, " queries"]
+
+    def bounds(self, contract: Contract) -> Bounds:
+        """A contract at the executed scores, plus what comes after them.
+
+        Infinite where a number is not finite: the execution left the model there.
+        """
+        return _with(contract(self.prepared.head, self.allowances), self.rounding, self.fine)
 
     def rounding_alone(self, contract: Contract) -> Bounds:
         """The bounds of a formula without error: no order has smaller ones."""
         return _with(contract(self.prepared.head, self.extra), self.rounding, self.fine)
 
 
-def executed_bounds(
+def executed_errors(
     states: States,
     executed: Executed,
-    contract: Contract,
     *,
     distances: bool,
     model: str = "proved",
     allowances_of: Callable[[Prepared], Allowances] | None = None,
-) -> ExecutedBounds:
-    """A contract at the executed scores with allowances for formula and rounding, plus what comes after the scores.
+) -> ExecutedErrors:
+    """Allowances for the formula, for rounding on the way to the scores, and for what comes after them.
 
-    The formula's allowances are the pair's own unless `allowances_of` gives others. Infinite where a number is not
-    finite: the execution left the model there.
+    The formula's are the pair's own unless `allowances_of` gives others.
     """
-    fine = _finite(executed)
+    pair = DebyePair(order=executed.order)
+    status = departures(states, executed)
+    fine = torch.from_numpy(status == INSIDE).to(states.features.device)
     # rows outside of the model are computed on as zeros, and judged infinite
     masked = _masked(executed, fine)
     prepared = executed_head(states, masked, distances=distances)
     off = geometry_error(states, masked, prepared, model)
     if distances:
-        prepared = _widened(prepared, off, DebyePair(order=executed.order))
-    extra = rounding_allowances(states, masked, prepared, off, matched_gaps=distances)
-    if allowances_of is None:
-        own = own_allowances(prepared, DebyePair(order=executed.order), matched_gaps=distances)
-    else:
-        own = allowances_of(prepared)
-    allowances = own.plus(extra)
-    rounding = rounding_after(states, masked, prepared, off, model)
-    return ExecutedBounds(
+        prepared = _widened(prepared, off, pair)
+    own = pair.allowance(prepared.geometry.nu, prepared.geometry.radii)
+    extra = rounding_allowances(states, masked, prepared, off, own, matched_gaps=distances)
+    formula = (
+        own_allowances(prepared, pair, matched_gaps=distances) if allowances_of is None else allowances_of(prepared)
+    )
+    return ExecutedErrors(
         executed=executed,
         prepared=prepared,
-        allowances=allowances,
+        allowances=formula.plus(extra),
         extra=extra,
-        rounding=rounding,
-        bounds=_with(contract(prepared.head, allowances), rounding, fine),
+        rounding=rounding_after(states, masked, prepared, off, own, model),
+        status=status,
         fine=fine,
     )
 
 
 def _widened(prepared: Prepared, off: GeometryError, pair: DebyePair) -> Prepared:
-    """Distances rho_j outward: |hhat_j| is slope_j times the exact radius, whose square may be of_r larger."""
+    """Distances rho_j outward: |hhat_j| is slope_j times |v_j|, whose square may be of_v above the executed one."""
     head = prepared.head
     assert head.distances is not None
     slopes = radial_slopes(prepared.geometry, pair)
-    distances = torch.sqrt(head.distances**2 + slopes * slopes * off.of_r) * OUTWARD
+    distances = torch.sqrt(head.distances**2 + slopes * slopes * off.of_v) * OUTWARD
     return replace(prepared, head=replace(head, distances=distances))
 
 
 def _with(bounds: Bounds, rounding: Rounding, fine: Tensor) -> Bounds:
     def total(bound: Tensor, added: Tensor) -> Tensor:
-        return torch.where(fine, (bound + added) * OUTWARD, torch.inf)
+        return torch.where(fine, (bound + added) * OUTWARD, torch.inf).nan_to_num(nan=torch.inf, posinf=torch.inf)
 
     return Bounds(
         loss=total(bounds.loss, rounding.loss),
@@ -188,57 +218,33 @@ def _with(bounds: Bounds, rounding: Rounding, fine: Tensor) -> Bounds:
     )
 
 
-def invert_executed(made: ExecutedBounds, contract: Contract, budgets: Budgets, start: int) -> Inverse:
+def invert_executed(
+    made: ExecutedErrors, contract: Contract, budgets: Budgets, start: int, at_one: Bounds | None = None
+) -> Inverse:
     """How many times the allowances could grow, with what comes after the scores unchanged: the headroom.
 
     The contract is inverted at what is left of the budgets; nothing is left where that part alone is over one.
+    `at_one`, the bounds at 1, makes 1 a bracket point.
     """
     like = made.prepared.head.gradient_scale
     own, some = _left(made, budgets, start)
     inverse = invert_contract(contract, made.prepared.head, made.allowances, own, 0)
-    return _nowhere_else(with_one(inverse, made.bounds, budgets, start, like), some)
+    if at_one is not None:
+        inverse = with_one(inverse, at_one, budgets, start, like)
+    return _nowhere_else(inverse, some)
 
 
-def invert_uniform(made: ExecutedBounds, contract: Contract, budgets: Budgets, start: int) -> Inverse:
+def invert_uniform(made: ExecutedErrors, contract: Contract, budgets: Budgets, start: int) -> Inverse:
     """The largest b such that b g + delta, b + the change of slope and what comes after keep the budgets: b*.
 
-    b* without rounding is found first; it is an upper end, and the search goes down from there. Zero is not always
-    accepted: where rounding alone is over a budget, nothing is.
+    Zero is not always accepted: where rounding alone is over a budget, nothing is.
     """
-    head, extra = made.prepared.head, made.extra
-    unit = uniform_allowances(made.prepared, matched_gaps=extra.to_top is not None)
+    unit = uniform_allowances(made.prepared, matched_gaps=made.extra.to_top is not None)
     own, some = _left(made, budgets, start)
-    first = invert_contract(contract, head, unit, own, 0)
-    like = head.gradient_scale
-    bounded = torch.isfinite(first.rejected)
-
-    def shares(rows: Tensor, scale: Tensor) -> dict[str, Tensor]:
-        bounds = contract(head[rows], unit[rows].scaled(scale).plus(extra[rows]))
-        return loads(bounds, own, rows, 0, like)
-
-    everywhere = torch.arange(len(like), device=like.device)
-    at_zero = shares(everywhere, torch.zeros_like(like))
-
-    def judge(rows: Tensor, scale: Tensor) -> Judged:
-        found = shares(rows, scale)
-        # the same crossing, but zero at zero, as the search wants it
-        steps = {name: (share - at_zero[name][rows]) / (1 - at_zero[name][rows]) for name, share in found.items()}
-        load, binding = torch.stack(list(steps.values())).max(dim=0)
-        return Judged(load=load, accepted=accepts(found), binding=binding)
-
-    cap = torch.where(bounded, first.rejected, first.accepted)
-    inverse = invert(judge, [first.accepted.clamp_min(torch.finfo(like.dtype).tiny)], cap)
-    found = Inverse(
-        accepted=inverse.accepted,
-        # accepted at the cap of a bounded row cannot be: its upper end is rejected without rounding
-        rejected=torch.where(bounded, torch.minimum(inverse.rejected, first.rejected), inverse.rejected),
-        binding=torch.where(inverse.binding >= 0, inverse.binding, first.binding),
-        evaluations=first.evaluations + inverse.evaluations + 1,
-    )
-    return _nowhere_else(found, some & accepts(at_zero))
+    return _nowhere_else(invert_directly(contract, made.prepared.head, unit, own, 0, extra=made.extra), some)
 
 
-def _left(made: ExecutedBounds, budgets: Budgets, start: int) -> tuple[Budgets, Bool[Tensor, " queries"]]:
+def _left(made: ExecutedErrors, budgets: Budgets, start: int) -> tuple[Budgets, Bool[Tensor, " queries"]]:
     """What is left of the budgets for the contract, rounded down, and where anything is."""
     like = made.prepared.head.gradient_scale
     left: dict[str, Tensor] = {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from suffice.objectives.softmax import at_class, log_exclusive, without
+from suffice.tolerances.execution import INSIDE
 from suffice.tolerances.heads import own_allowances, prepare
 from suffice.tolerances.solving import CONTRACTS
 
@@ -52,6 +53,7 @@ class Explanation:
     scope: str
     execution: str = ""
     formula_bound: float | None = None
+    status: str = INSIDE
 
     def __str__(self) -> str:
         used = "of the margin is used" if self.binding == "prediction" else f"against a budget of {self.budget:.3g}"
@@ -79,6 +81,10 @@ class Explanation:
         """What the verdict hinges on, in one sentence."""
         if self.verdict == "certified":
             return f"the verdict would change if the pair's allowances grew more than {self.headroom:.3g} times"
+        if self.status != INSIDE:
+            return (
+                f"the {self.status} left the range of the executed dtype: execute in a wider one, or scale the inputs"
+            )
         if self.headroom == 0 and self.execution:
             return f"rounding alone is over the {self.binding} budget: execute in a wider dtype"
         if self.headroom == 0:
@@ -152,5 +158,6 @@ def explain_state(certificate: Certificate, index: int) -> Explanation:
         contract=certificate.contract,
         scope=certificate.scope,
         execution=certificate.execution,
+        status=INSIDE if certificate.status is None else str(certificate.status[index]),
         formula_bound=formula_bound,
     )

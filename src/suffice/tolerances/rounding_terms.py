@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -11,12 +12,11 @@ from torch import Tensor
 
 from suffice.contracts.bounds import Allowances
 from suffice.objectives.contrastive import objective_weights
-from suffice.objectives.executed import Executed
-from suffice.objectives.softmax import at_class, log_softmax, without
+from suffice.objectives.executed import Executed, roundings_of_product
+from suffice.objectives.softmax import at_class, without
 from suffice.pairs import ladder
-from suffice.pairs.debye import DebyePair
 from suffice.rounding import gamma, smallest_normal, ulps, unit_roundoff
-from suffice.states import States
+from suffice.states import ClassBank, States
 from suffice.tolerances.heads import Prepared
 
 __all__ = ["OUTWARD", "GeometryError", "Rounding", "geometry_error", "rounding_after", "rounding_allowances"]
@@ -24,46 +24,86 @@ __all__ = ["OUTWARD", "GeometryError", "Rounding", "geometry_error", "rounding_a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeometryError:
-    """How far the executed geometry may be from the exact one, in r^2 and in k^2; exact r from above, s from below."""
+    """How far the executed geometry may be from the exact one, in r^2 and in k^2; exact |v| from above, s from below.
+
+    `of_v` is how far |v|^2 may be above the executed r^2: a little more than `of_r`, as directions are not quite of
+    length one.
+    """
 
     of_r: Float[Tensor, "queries classes"]
     of_k: Float[Tensor, " classes"]
+    of_v: Float[Tensor, "queries classes"]
     r: Float[Tensor, "queries classes"]
     s_r: Float[Tensor, "queries classes"]
     s_k: Float[Tensor, " classes"]
 
 
 def geometry_error(states: States, executed: Executed, prepared: Prepared, model: str) -> GeometryError:
-    """D = 2 k mu.u + |u|^2 with u = f/tau: p + 6 roundings of each part, one of the sum (docs/theory.md, 8.2)."""
+    """D = 2 k mu.u + |u|^2 with u = f/tau: n + 6 roundings of each part, one of the sum (docs/theory.md, 8.2)."""
     dtype, bank = executed.dtype, states.bank
     u, tiny = unit_roundoff(dtype), smallest_normal(dtype)
     k, k_hat = bank.concentrations, executed.concentrations.double()
-    length = torch.linalg.vector_norm(states.features, dim=1, keepdim=True) / states.temperature[:, None]
+    length = feature_lengths(states)[:, None]
     gaps = prepared.geometry.squared_gaps
-    product = gamma(bank.dim + 6, dtype, model)
-    error = product * length * (2 * k + length) + u * gaps.abs()
-    # directions have length one but for the rounding of their normalisation
-    error = error + 4 * torch.finfo(torch.float64).eps * k * length
+    of_product, of_square = of_geometry(bank.dim, dtype, executed.inputs, model)
+    error = length * (of_product * 2 * k + of_square * length) + u * gaps.abs()
     # where the clamp acted, the exact value lies within the rounding of the square
     error = error + torch.where(gaps <= -(k_hat * k_hat) * (1 - 4 * u), 4 * u * k * k, 0.0)
-    # what underflows is lost absolutely
-    error = error + tiny * (bank.dim + 2) * (2 * k + 2 * length + 1)
+    # what underflows is lost absolutely, a feature before it is divided by the temperature
+    error = error + tiny * (bank.dim + 2) * (2 * k + 2 * length + 1) * (1 + 1 / states.temperature[:, None])
     of_k = (k_hat - k).abs() * (k_hat + k)
     of_r = (error + of_k) * OUTWARD
     nu = bank.nu
     square = prepared.geometry.radii**2
-    r = torch.sqrt(square + of_r) * OUTWARD
+    of_v = (of_r + norm_error(bank.dim) * k * k) * OUTWARD
+    r = torch.sqrt(square + of_v) * OUTWARD
     s_r = torch.sqrt((square - of_r).clamp_min(0) + nu * nu)
     s_k = torch.sqrt((k_hat * k_hat - of_k).clamp_min(0) + nu * nu)
-    return GeometryError(of_r=of_r, of_k=of_k * OUTWARD, r=r, s_r=s_r, s_k=s_k)
+    return GeometryError(of_r=of_r, of_k=of_k * OUTWARD, of_v=of_v, r=r, s_r=s_r, s_k=s_k)
 
 
 # above every rounding of these float64 expressions, which are sums and products of positive numbers
 OUTWARD = 1 + 1e-12
 
 
+def feature_lengths(states: States) -> Float[Tensor, " queries"]:
+    """|f|/tau from above, also where the squares of features underflow or overflow."""
+    lengths: Tensor = torch.linalg.vector_norm(states.features, dim=1)
+    if bool(((lengths > 1e-140) & (lengths < 1e140)).all()):
+        lengths = lengths / states.temperature
+    else:
+        lengths = torch.linalg.vector_norm(states.features / states.temperature[:, None], dim=1)
+    return lengths * (1 + norm_error(states.bank.dim)) + 1e-150
+
+
+def underflow(bank: ClassBank, length: Any, tau: Any, dtype: torch.dtype) -> Any:
+    """What tau times the gradient may lose by underflow before, between and after the divisions by tau (8.5).
+
+    A weight times a slope may become nothing before it is multiplied by k.
+    """
+    size = 1 + length + bank.concentrations.max().item()
+    return smallest_normal(dtype) * bank.num_classes * bank.dim * size * (1 + tau) * (1 + 1 / tau) ** 2
+
+
+def of_geometry(dim: int, dtype: torch.dtype, inputs: torch.dtype, model: str) -> tuple[float, float]:
+    """Relative errors of 2 k mu.u, to 2 k |u|, and of |u|^2 (8.2).
+
+    A product of bfloat16 inputs is summed up in float32, in one block, and rounded to bfloat16.
+    """
+    square = gamma(roundings_of_product(dim, "dim", dtype) + 6, dtype, model) * (1 + norm_error(dim))
+    if inputs == dtype:
+        return square, square
+    summed = gamma(dim + 6, dtype, model) * (1 + norm_error(dim))
+    return (1 + summed) * (1 + unit_roundoff(inputs)) ** 3 - 1 + norm_error(dim), square
+
+
+def norm_error(dim: int) -> float:
+    """How far |mu|^2 may be from 1: directions were normalised in float64, by a sum of `dim` squares (8.2)."""
+    return (dim + 32) * unit_roundoff(torch.float64)
+
+
 def rounding_allowances(
-    states: States, executed: Executed, prepared: Prepared, off: GeometryError, *, matched_gaps: bool
+    states: States, executed: Executed, prepared: Prepared, off: GeometryError, own: Tensor, *, matched_gaps: bool
 ) -> Allowances:
     """What geometry and formula lost on the way to the scores: to be added to the pair's allowances.
 
@@ -71,18 +111,17 @@ def rounding_allowances(
     at most 1/(2(nu + s))), the formula's roundings (a multiple of u |s_r - s_k|), and the bias. a grows by the change
     of R(x)/x between the two geometries, at most (nu + s)^-3 a unit of r^2, times the exact r; and by the pair's
     allowance where the exact vector is longer than the executed radius. Where that is 0 the program's slope is 0, and
-    the whole of R(r) is missing.
+    the whole of R(r) is missing. `own` is the pair's allowance at the executed radii.
     """
     u = unit_roundoff(executed.dtype)
     nu, gaps = states.bank.nu, prepared.geometry.squared_gaps
     k_hat, r = prepared.geometry.concentrations, prepared.geometry.radii
     moved = off.of_r / (2 * (nu + off.s_r)) + off.of_k / (2 * (nu + off.s_k))
     s_gap = gaps.abs() / (torch.sqrt(r * r + nu * nu) + torch.sqrt(k_hat * k_hat + nu * nu))
-    formula = _formula_roundings(executed.order, nu) * u * s_gap
+    formula = formula_roundings(executed.order, nu) * u * s_gap
     bias = u * (executed.scores.double().abs() + 2 * states.bank.biases.abs())
     delta = (moved + formula + bias + 4 * smallest_normal(executed.dtype)) * OUTWARD
     changed = off.of_r / (nu + off.s_r) ** 3 * off.r
-    own = DebyePair(order=executed.order).allowance(nu, r)
     longer = torch.where(r > 0, own * (off.r / torch.where(r > 0, r, 1.0) - 1).clamp_min(0), 0.0)
     slope = torch.where(r > 0, changed + longer, off.r / (nu + off.s_r)) * OUTWARD
 
@@ -98,10 +137,12 @@ def rounding_allowances(
 
 
 @cache
-def _formula_roundings(order: int, nu: float) -> float:
+def formula_roundings(order: int, nu: float) -> float:
     """c with |executed difference - exact difference at the same k and squared gap| <= c u |s_r - s_k| (8.3)."""
     h, log = (ulps(name, torch.float64) / unit_roundoff(torch.float64) for name in ("hypot", "log1p"))
-    value = 20 + 3 * h + 2 * log
+    # of the difference of the two s, its share in the logarithms, and the sums
+    quotient = 3 + max(4, h)
+    value = quotient + (quotient + h + 4 + log) / 2 + (quotient + h + 2 + log) / 3 + 3.5 + 1
     if order == 1:
         return value
     coefficients = [abs(float(a)) for a in ladder.potential_coefficients(order, nu)]
@@ -112,7 +153,7 @@ def _formula_roundings(order: int, nu: float) -> float:
 
 
 @cache
-def _ratio_roundings(order: int, nu: float) -> tuple[float, float]:
+def ratio_roundings(order: int, nu: float) -> tuple[float, float]:
     """c_0, c_1 with |executed A - A| <= u (c_0 x/(nu + s) + c_1 x/s^2) at the same squared radius (8.4)."""
     h = ulps("hypot", torch.float64) / unit_roundoff(torch.float64)
     first = 12 + 2 * h
@@ -124,6 +165,11 @@ def _ratio_roundings(order: int, nu: float) -> tuple[float, float]:
     return first, (3 * len(coefficients) + 16 + 4 * h) * (0.5 + size / nu) + (6 + h) * steep / nu
 
 
+def over_classes(num_classes: int, dtype: torch.dtype, model: str) -> float:
+    """The relative error of a sum of positive numbers over classes: added up in float64, then rounded."""
+    return gamma(num_classes, torch.float64, model) * (1 + unit_roundoff(dtype)) + unit_roundoff(dtype)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounding:
     """What softmax, loss and the gradient's products add after the scores are there: absolute errors."""
@@ -133,47 +179,51 @@ class Rounding:
     gradient: Float[Tensor, " queries"]
 
 
-def rounding_after(states: States, executed: Executed, prepared: Prepared, off: GeometryError, model: str) -> Rounding:
+def rounding_after(
+    states: States, executed: Executed, prepared: Prepared, off: GeometryError, own: Tensor, model: str
+) -> Rounding:
     """Errors of the executed softmax, loss and gradient against exact ones of the executed scores (8.5)."""
     dtype, bank = executed.dtype, states.bank
     u, tiny = unit_roundoff(dtype), smallest_normal(dtype)
     e, log = ulps("exp", dtype), ulps("log1p", dtype)
-    scores = executed.scores.double()
-    log_pi = log_softmax(scores)
-    shift = scores.amax(dim=1, keepdim=True) - scores
-    weights = torch.exp(-shift)
-    rest = without(weights, prepared.top, 0.0)
-    total = rest.sum(dim=1)
-    # the sum of the others, relative to one plus itself, and its logarithm
-    classes = gamma(bank.num_classes, dtype, model)
-    of_sum = (rest * torch.expm1(u * shift + e)).sum(dim=1) * (1 + classes) + classes * total + bank.num_classes * tiny
-    share = of_sum / (1 + total)
+    log_pi = prepared.head.log_probabilities
+    pi = log_pi.exp()
+    shift = log_pi.amax(dim=1, keepdim=True) - log_pi
+    # the sum of the others, relative to one plus itself: expm1(x) <= x e^x, with the largest e^x of a row
+    classes = over_classes(bank.num_classes, dtype, model)
+    grown = torch.exp(2 * u * shift.amax(dim=1) + 1e-3)[:, None]
+    rest = without(pi, prepared.top, 0.0)
+    of_sum = (rest * (u * shift + e)).sum(dim=1) * grown[:, 0] * (1 + classes)
+    share = of_sum + classes * rest.sum(dim=1) + bank.num_classes * tiny
     # -log(1 - x) <= x/(1 - x), the larger of the two sides
     side = torch.where(share < 1, share / (1 - share), torch.inf)
-    of_log = side + log * torch.log1p(total) * (1 + share)
-    of_log_pi = u * shift + of_log[:, None] + u * log_pi.abs() + 2 * tiny
-    pi = log_pi.exp()
-    relative = torch.expm1(of_log_pi + e)
-    tv = 0.5 * ((pi * relative).sum(dim=1) + bank.num_classes * tiny)
+    of_log = side + log * (side - log_pi.amax(dim=1))
+    of_log_pi = u * shift + of_log[:, None] - u * log_pi + 2 * tiny
+    tv = 0.5 * ((pi * (of_log_pi + e)).sum(dim=1) * torch.exp(of_log + e) * grown[:, 0] + bank.num_classes * tiny)
 
     # the executed gradient against sum_j w_j A(r_j)/r_j v_j/tau at the executed geometry
     nu, r = bank.nu, prepared.geometry.radii
     others = without(pi, states.labels, 0.0)
     exact = objective_weights(log_pi, states.labels).abs()
-    of_weights = others * relative + tiny
-    lost = of_weights.sum(dim=1) + classes * others.sum(dim=1)
+    # which are exp(q_j - q_w) over the sum, and not exp(log pi_j)
+    of_weights = u * shift + (e + side + 3 * u)[:, None]
+    of_weights = others * of_weights * (grown * torch.exp(side)[:, None]) + 2 * tiny
+    lost = of_weights.sum(dim=1) * (1 + classes) + classes * others.sum(dim=1)
     of_weights = of_weights.scatter(1, states.labels[:, None], lost[:, None])
     s = torch.sqrt(r * r + nu * nu)
-    first, second = _ratio_roundings(executed.order, nu)
+    first, second = ratio_roundings(executed.order, nu)
     # errors of the slope A/r: an error of the vector is that times the exact vector's length
     of_slope = u * (first / (nu + s) + second / (s * s)) + 4 * tiny / r.clamp_min(tiny)
-    allowance = DebyePair(order=executed.order).allowance(nu, r)
-    slope = 1 / (nu + s) + allowance / r.clamp_min(tiny) + of_slope
-    length = torch.linalg.vector_norm(states.features, dim=1, keepdim=True) / states.temperature[:, None]
-    size = bank.concentrations + length
-    products = gamma(bank.num_classes + 12, dtype, model)
-    terms = (of_weights + products * exact) * slope * size + (exact + of_weights) * of_slope * off.r
-    gradient = terms.sum(dim=1) / states.temperature + tiny * bank.num_classes * bank.dim / states.temperature**2
+    slope = 1 / (nu + s) + own / r.clamp_min(tiny) + of_slope
+    length = feature_lengths(states)[:, None]
+    # of the two parts k mu and u of a vector, which may cancel, each with the roundings of its sum
+    pulls = gamma(roundings_of_product(bank.num_classes, "classes", dtype) + 12, dtype, model) * bank.concentrations
+    along = (classes + gamma(12, dtype)) * (1 + classes) * length
+    terms = of_weights * (bank.concentrations + length) * slope
+    terms = terms + (exact + of_weights) * ((pulls + along) * slope + of_slope * off.r)
+    gradient = terms.sum(dim=1) / states.temperature
+    # what underflowed on the way, before, between and after the divisions by the temperature
+    gradient = gradient + underflow(bank, length[:, 0], states.temperature, dtype) / states.temperature
     return Rounding(
         loss=at_class(of_log_pi, states.labels) * OUTWARD, probability=tv * OUTWARD, gradient=gradient * OUTWARD
     )

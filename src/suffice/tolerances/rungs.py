@@ -1,93 +1,200 @@
-"""The precision ladder: a rung is an order and a dtype, with what it costs on this machine."""
+"""The precision ladder: a rung is an order and the dtypes of its execution, with what it costs on this machine."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from suffice.objectives.executed import DTYPES, executable, execute
+from suffice.contracts.bounds import Bounds
+from suffice.objectives.executed import DTYPES, Executed, executable, execute, has_bfloat16
 from suffice.states import ClassBank, States
 from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.execution import ExecutedBounds, executed_bounds
+from suffice.tolerances.execution import executed_errors
+from suffice.tolerances.rounding_terms import feature_lengths, of_geometry
 from suffice.tolerances.solving import accepts, contract_named, loads
+from suffice.tolerances.summed import ClassTable, bounds_ahead, class_table, summed_bounds
 
-__all__ = ["KINDS", "Rung", "Step", "cheapest_rungs", "climb", "rung_name", "rungs", "rungs_at"]
+__all__ = ["KINDS", "Kind", "Rung", "Step", "cheapest_rungs", "climb", "climb_by_sums", "rungs", "rungs_at"]
 
-# order and dtype of every rung, from cheap to dear
-KINDS = tuple((order, dtype) for dtype in DTYPES for order in (2, 4, 6))
 _REPEATS = 5
+
+
+class Kind(NamedTuple):
+    """An order, the dtype that it is executed in, and that of the inputs of its product with the directions."""
+
+    order: int
+    dtype: torch.dtype
+    inputs: torch.dtype
+
+    @property
+    def name(self) -> str:
+        """Such as "debye4/float32", or "debye2/float32/bfloat16" with bfloat16 inputs."""
+        dtypes = dict.fromkeys((self.dtype, self.inputs))
+        return "/".join([f"debye{self.order}", *(str(dtype).removeprefix("torch.") for dtype in dtypes)])
+
+    def here(self, bank: ClassBank) -> bool:
+        """Whether it can be executed with this bank, where the bank is."""
+        native = self.inputs == self.dtype or has_bfloat16(bank.directions.device)
+        return native and executable(self.order, self.dtype, bank.nu)
+
+    def execute(self, states: States) -> Executed:
+        """Execute."""
+        return execute(states, self.order, self.dtype, inputs=self.inputs)
+
+    def table(self, states: States, model: str, lengths: Tensor | None = None) -> ClassTable | None:
+        """The class table of the certificate by sums."""
+        return class_table(states, self.order, self.dtype, model, self.inputs, lengths)
+
+
+# Every rung, from cheap to dear. With bfloat16 inputs no order above 2 helps: its own error is thousands of times less.
+KINDS = (
+    Kind(2, torch.float32, torch.bfloat16),
+    *(Kind(order, dtype, dtype) for dtype in DTYPES for order in (2, 4, 6)),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
     """One way to evaluate. `nanoseconds` a query and class at C = 256, p = 128: measured here, the least of some."""
 
-    order: int
-    dtype: torch.dtype
+    kind: Kind
     nanoseconds: float
 
     @property
     def name(self) -> str:
         """Such as "debye4/float32"."""
-        return rung_name(self.order, self.dtype)
+        return self.kind.name
 
+    @property
+    def order(self) -> int:
+        """Of the ladder of pairs."""
+        return self.kind.order
 
-def rung_name(order: int, dtype: torch.dtype) -> str:
-    """Such as "debye4/float32"."""
-    return f"debye{order}/{str(dtype).removeprefix('torch.')}"
+    @property
+    def dtype(self) -> torch.dtype:
+        """In which it is executed."""
+        return self.kind.dtype
 
 
 @cache
 def rungs() -> tuple[Rung, ...]:
-    """Every rung, the cheapest first: float32 and float64 at orders 2, 4 and 6. Measured once a process.
+    """Every rung that this machine has, the cheapest first. Measured once a process.
 
-    >>> [rung.name for rung in rungs()][0].endswith("float32")
-    True
+    float32 and float64 at orders 2, 4 and 6, and float32 with bfloat16 inputs for its product with the directions.
+
+    >>> [rung.name for rung in rungs()][-1]
+    'debye6/float64'
     """
     generator = torch.Generator().manual_seed(3407)
     mu = torch.nn.functional.normalize(torch.randn(256, 128, generator=generator), dim=1)
     bank = ClassBank(mu, 50 + 100 * torch.rand(256, generator=generator))
     features = torch.nn.functional.normalize(torch.randn(256, 128, generator=generator), dim=1)
     states = States(bank, features, torch.randint(0, 256, (256,), generator=generator), 0.1)
-    best = dict.fromkeys(KINDS, float("inf"))
+    best = {kind: float("inf") for kind in KINDS if kind.here(bank)}
     for _ in range(_REPEATS):
-        for order, dtype in KINDS:
+        for kind in best:
             began = time.perf_counter()
-            execute(states, order, dtype)
-            best[order, dtype] = min(best[order, dtype], time.perf_counter() - began)
+            kind.execute(states)
+            best[kind] = min(best[kind], time.perf_counter() - began)
     # a rung that promises no less is never dearer, whatever the clock says
     found, floor = [], 0.0
-    for order, dtype in KINDS:
-        floor = max(floor, best[order, dtype])
-        found.append(Rung(order=order, dtype=dtype, nanoseconds=1e9 * floor / (256 * 256)))
+    for kind, seconds in best.items():
+        floor = max(floor, seconds)
+        found.append(Rung(kind=kind, nanoseconds=1e9 * floor / (256 * 256)))
     return tuple(found)
 
 
-def rungs_at(nu: float) -> tuple[Rung, ...]:
-    """The rungs that can be executed at this nu."""
-    return tuple(rung for rung in rungs() if executable(rung.order, rung.dtype, nu))
+def rungs_at(bank: ClassBank) -> tuple[Rung, ...]:
+    """The rungs that can be executed with this bank."""
+    return tuple(rung for rung in rungs() if rung.kind.here(bank))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Some states on one rung: which they are, what was executed, its bounds, and where the budgets are kept."""
+    """Some states on one rung: which they are, what was executed, its bounds, and where the budgets are kept.
+
+    `run` is the same as `rows`, where these follow each other.
+    """
 
     rows: Int[Tensor, " rows"]
+    run: slice | None = None
     rung: Rung
-    made: ExecutedBounds
+    executed: Executed
+    bounds: Bounds
     certified: Bool[Tensor, " rows"]
 
 
-def climb(states: States, budgets: Budgets, contract: str, model: str) -> Iterator[Step]:
-    """Every state from the cheapest rung upwards, until one is certified for it or none is left.
+def climb_by_sums(states: States, budgets: Budgets, model: str) -> Iterator[Step]:
+    """Every state from the cheapest rung upwards, until the certificate by sums holds for it or no rung is left.
+
+    Rungs that are far out of reach are not tried, and where rounding is most of what is allowed for, no higher order of
+    the same dtype.
+    """
+    # the margin is not in the sums
+    lengths = feature_lengths(states)
+    ladder = () if budgets.prediction else _within_reach(states, budgets, model, lengths.max().item())
+    table_of = cache(lambda rung: rung.kind.table(states, model, lengths))
+    start = 0
+    for part in states.chunks():
+        rows = torch.arange(len(part), device=part.features.device)
+        hopeless: Kind | None = None
+        for rung in ladder:
+            if not len(rows) or (hopeless is not None and rung.kind == hopeless._replace(order=rung.order)):
+                continue
+            table = table_of(rung)
+            if table is None:
+                continue
+            # all of the rows need not be picked
+            whole = len(rows) == len(part)
+            some = part if whole else part[rows]
+            executed = rung.kind.execute(some)
+            # what holds for every execution may do, and costs nothing
+            bounds = bounds_ahead(some, table, rung.dtype)
+            met = accepts(loads(bounds, budgets, rows, start, part.temperature))
+            if not bool(met.all()):
+                bounds = summed_bounds(some, executed, table)
+                met = accepts(loads(bounds, budgets, rows, start, part.temperature))
+            run = slice(start, start + len(part)) if whole else None
+            yield Step(rows=start + rows, run=run, rung=rung, executed=executed, bounds=bounds, certified=met)
+            rows = rows[~met]
+            hopeless = rung.kind if table.formula < 0.5 else None
+        start += len(part)
+
+
+# A state's bound may be this much below what its geometry alone would give a state without a dominant class.
+_REACH = 100.0
+
+
+def _within_reach(states: States, budgets: Budgets, model: str, length: float) -> tuple[Rung, ...]:
+    """The rungs that are worth an evaluation: a guess that costs nothing, and decides about time alone."""
+    bank = states.bank
+    k, tau = bank.concentrations.max().item(), states.temperature.min().item()
+    ratio = k / (bank.nu + math.hypot(bank.nu, k))
+    sizes = {"loss": length * ratio, "probability": length * ratio, "gradient": length * ratio / tau}
+    room = min(
+        budgets.rows(name, 0, states.temperature).max().item() / max(size, 1e-300)
+        for name, size in sizes.items()
+        if name in budgets.names
+    )
+    ladder = rungs_at(bank)
+    near = tuple(
+        rung for rung in ladder if of_geometry(bank.dim, rung.dtype, rung.kind.inputs, model)[0] <= _REACH * room
+    )
+    # the best one is always tried
+    return near or ladder[-1:]
+
+
+def climb(states: States, budgets: Budgets, contract: str, model: str, among: Tensor | None = None) -> Iterator[Step]:
+    """Every state (`among` those marked) from the cheapest rung upwards, until a contract certifies one for it.
 
     Where rounding alone is over a budget no higher order helps: such states go on to the next dtype at once.
     """
@@ -95,19 +202,22 @@ def climb(states: States, budgets: Budgets, contract: str, model: str) -> Iterat
     start = 0
     for part in states.chunks():
         rows = torch.arange(len(part), device=part.features.device)
-        ladder = rungs_at(part.bank.nu)
-        for dtype in dict.fromkeys(rung.dtype for rung in ladder):
+        if among is not None:
+            rows = rows[among[start : start + len(part)]]
+        ladder = rungs_at(part.bank)
+        for dtypes in dict.fromkeys(rung.kind[1:] for rung in ladder):
             waiting = []
             for rung in ladder:
-                if rung.dtype != dtype or not len(rows):
+                if rung.kind[1:] != dtypes or not len(rows):
                     continue
                 some = part[rows]
-                executed = execute(some, rung.order, rung.dtype)
-                made = executed_bounds(some, executed, bounds, distances=contract == "centered", model=model)
-                met = accepts(loads(made.bounds, budgets, rows, start, part.temperature))
-                yield Step(rows=start + rows, rung=rung, made=made, certified=met)
+                executed = rung.kind.execute(some)
+                made = executed_errors(some, executed, distances=contract == "centered", model=model)
+                found = made.bounds(bounds)
+                met = accepts(loads(found, budgets, rows, start, part.temperature))
+                yield Step(rows=start + rows, rung=rung, executed=executed, bounds=found, certified=met)
                 hope = ~met
-                if dtype != ladder[-1].dtype and bool(hope.any()):
+                if dtypes != ladder[-1].kind[1:] and bool(hope.any()):
                     alone = loads(made.rounding_alone(bounds), budgets, rows, start, part.temperature)
                     hope = hope & accepts(alone)
                 waiting.append(rows[~met & ~hope])

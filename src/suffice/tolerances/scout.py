@@ -31,51 +31,74 @@ class _Moved:
 
 
 class Scout:
-    """Bounds close to those of the conditioned or the centred contract along multiples of `unit`."""
+    """Bounds close to those of the conditioned or the centred contract along multiples of `unit`, beside `extra`."""
 
-    def __init__(self, head: SoftmaxHead, unit: Allowances, *, centered: bool) -> None:
-        self.head, self.unit, self.centered = head, unit, centered
+    def __init__(self, head: SoftmaxHead, unit: Allowances, *, centered: bool, extra: Allowances | None = None) -> None:
+        self.head, self.unit, self.centered, self.extra = head, unit, centered, extra
         self.raised = 1 + head.slack
         self.pi = head.log_probabilities.exp()
         self.top = head.log_probabilities.argmax(dim=1)
         self.rest = _exclusive(self.pi, self.top)
         self.others = without(self.pi, head.target, 0.0)
-        self.a_y = at_class(unit.a, head.target)
-        self.ratio = (self.others * unit.a).sum(dim=1) + self.others.sum(dim=1) * self.a_y
-        self.a_max = without(unit.a, head.target, 0.0).amax(dim=1)
-        self.d_max = unit.d.amax(dim=1)
-        paper = (2 * self.d_max)[:, None].expand_as(unit.d)
-        movement = torch.minimum(paper, unit.to_top) if centered and unit.to_top is not None else paper
-        self.margin = margin_use(head.log_probabilities, movement, head.log_error)
+        self.slope = self._linear(unit)
+        # what there is at b = 0
+        self.level = None if extra is None else self._linear(extra)
+
+    def _linear(self, allowances: Allowances) -> dict[str, Tensor]:
+        """All that grows in proportion to the allowances."""
+        target = self.head.target
+        a_y, d_max = at_class(allowances.a, target), allowances.d.amax(dim=1)
+        paper = (2 * d_max)[:, None].expand_as(allowances.d)
+        to_top = allowances.to_top if self.centered else None
+        movement = paper if to_top is None else torch.minimum(paper, to_top)
+        return {
+            "a_y": a_y,
+            "a_max": without(allowances.a, target, 0.0).amax(dim=1),
+            "ratio": (self.others * allowances.a).sum(dim=1) + self.others.sum(dim=1) * a_y,
+            "d_max": d_max,
+            "margin": margin_use(self.head.log_probabilities, movement, self.head.log_error),
+        }
 
     def rows(self, rows: Int[Tensor, " rows"]) -> Scout:
         """The scout of some rows."""
         part = object.__new__(Scout)
         for name, value in vars(self).items():
             picked = value[rows] if isinstance(value, Tensor | SoftmaxHead | Allowances) else value
+            if isinstance(value, dict):
+                picked = {key: each[rows] for key, each in value.items()}
             setattr(part, name, picked)
         return part
 
+    def _at(self, b: Float[Tensor, " queries"], name: str) -> Float[Tensor, " queries"]:
+        """One of the linear parts."""
+        grown = self.slope[name] * b
+        return grown if self.level is None else grown + self.level[name]
+
+    def _each(self, b: Float[Tensor, " queries"], name: str) -> Float[Tensor, "queries classes"]:
+        """Allowances of one name."""
+        grown: Tensor = getattr(self.unit, name) * b[:, None]
+        return grown if self.extra is None else grown + getattr(self.extra, name)
+
     def __call__(self, b: Float[Tensor, " queries"]) -> Bounds:
         """What the contract gives at b times the unit, nearly; not a bound."""
-        moved = self._moved(self.unit.d * b[:, None])
+        moved = self._moved(self._each(b, "d"))
         size = self._loss_size(moved, b)
-        tv = torch.minimum(torch.tanh(self.d_max * b / 2), self._deviation(moved))
-        gradient = 2 * self.head.h_bound * tv + b * self.ratio
+        tv = torch.minimum(torch.tanh(self._at(b, "d_max") / 2), self._deviation(moved))
+        gradient = 2 * self.head.h_bound * tv + self._at(b, "ratio")
         if self.centered:
             away = (size + self.others.sum(dim=1)) / (1 + size)
             vectors = [moved]
             if self.unit.to_top is not None:
-                vectors.append(self._moved(without(self.unit.to_top, self.top, 0.0) * b[:, None]))
+                vectors.append(self._moved(without(self._each(b, "to_top"), self.top, 0.0)))
                 tv = torch.minimum(tv, self._deviation(vectors[1]))
             for each in vectors:
-                gradient = torch.minimum(gradient, self._redistributed(each) + b * self._ratio_term(each, away))
+                gradient = torch.minimum(gradient, self._redistributed(each) + self._ratio_term(each, away, b))
         raised = self.raised
         return Bounds(
             loss=torch.log1p(size) * raised,
             probability=tv * raised,
             gradient=gradient * self.head.gradient_scale * raised,
-            margin_use=self.margin * b,
+            margin_use=self._at(b, "margin"),
         )
 
     def _moved(self, v: Float[Tensor, "queries classes"]) -> _Moved:
@@ -96,16 +119,18 @@ class Scout:
         """S of the loss: sum_{i != y} pi_i expm1(m_i)."""
         if not self.centered or self.unit.to_target is None:
             return at_class(moved.up, self.head.target)
-        return (self.others * torch.expm1(self.unit.to_target * b[:, None])).sum(dim=1)
+        return (self.others * torch.expm1(self._each(b, "to_target"))).sum(dim=1)
 
     def _redistributed(self, moved: _Moved) -> Float[Tensor, " queries"]:
         distances = self.head.distances
         assert distances is not None
         return (self.pi * moved.x * distances).sum(dim=1) / (1 - (self.pi * moved.y).sum(dim=1))
 
-    def _ratio_term(self, moved: _Moved, away: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
-        upper = (self.others * self.unit.a / (1 - moved.down)).sum(dim=1)
-        return torch.minimum(upper, away * self.a_max) + away * self.a_y
+    def _ratio_term(
+        self, moved: _Moved, away: Float[Tensor, " queries"], b: Float[Tensor, " queries"]
+    ) -> Float[Tensor, " queries"]:
+        upper = (self.others * self._each(b, "a") / (1 - moved.down)).sum(dim=1)
+        return torch.minimum(upper, away * self._at(b, "a_max")) + away * self._at(b, "a_y")
 
 
 def _exclusive(

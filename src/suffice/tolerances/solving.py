@@ -27,6 +27,7 @@ __all__ = [
     "contract_named",
     "first_order_tolerance",
     "invert_contract",
+    "invert_directly",
     "judged",
     "loads",
     "with_one",
@@ -66,9 +67,12 @@ def loads(bounds: Bounds, budgets: Budgets, rows: Tensor, start: int, like: Tens
     return out
 
 
-def judged(shares: dict[str, Tensor]) -> Judged:
-    """The verdict on one set of shares."""
-    load, binding = torch.stack(list(shares.values())).max(dim=0)
+def judged(shares: dict[str, Tensor], level: dict[str, Tensor] | None = None) -> Judged:
+    """The verdict on one set of shares. `level`, what they are at zero, is taken off: the search wants zero at zero."""
+    steps = shares
+    if level is not None:
+        steps = {name: (share - level[name]) / (1 - level[name]) for name, share in shares.items()}
+    load, binding = torch.stack(list(steps.values())).max(dim=0)
     return Judged(load=load, accepted=accepts(shares), binding=binding)
 
 
@@ -131,18 +135,26 @@ def invert_directly(
     budgets: Budgets,
     start: int,
     at_one: Bounds | None = None,
+    extra: Allowances | None = None,
 ) -> Inverse:
-    """The same by evaluating the contract itself: at both ends of the bracket that the scout proposes, and on."""
+    """The same by evaluating the contract itself: at both ends of the bracket that the scout proposes, and on.
+
+    `extra` allowances are there at every scale, zero included, where alone they may be over a budget.
+    """
     like = head.gradient_scale
     everywhere = torch.arange(len(like), device=like.device)
     known = None if at_one is None else loads(at_one, budgets, everywhere, start, like)
     picked = _remembered((head, unit), lambda rows: (head[rows], unit[rows]), len(like))
+    level = None if extra is None else loads(bounds(head, extra), budgets, everywhere, start, like)
 
     def judge(rows: Tensor, scale: Tensor) -> Judged:
         if known is not None and len(rows) == len(like) and bool((scale == 1).all()):
             return judged(known)
         some_head, some_unit = picked(rows)
-        return judged(loads(bounds(some_head, some_unit.scaled(scale)), budgets, rows, start, like))
+        allowed = some_unit.scaled(scale)
+        if extra is not None:
+            allowed = allowed.plus(extra if len(rows) == len(like) else extra[rows])
+        return judged(loads(bounds(some_head, allowed), budgets, rows, start, like), _some(level, rows))
 
     guess = first_order_tolerance(first_order(head, unit), budgets, start)
     if "loss" in budgets.names:
@@ -154,36 +166,59 @@ def invert_directly(
     reach = (2000 - 4 * head.log_probabilities.amin(dim=1)) / positive
     # past this scale every exponential has run its course; only the ratio term still grows, and the guess knows it
     cap = torch.maximum(torch.where(positive < torch.inf, reach, 1.0), 4 * guess)
+    # every closed budget accepts zero unless there is more; the strict margin test can always reject it
+    some = None
+    if level is not None:
+        some = judged(level)
+    elif budgets.prediction:
+        some = judge(everywhere, torch.zeros_like(like))
+    if some is not None:
+        cap = torch.where(some.accepted, cap, 0.0)
     starts = [] if known is None else [torch.ones_like(like)]
-    starts += _scouted(bounds, head, unit, budgets, start, guess, cap)
+    starts += _scouted(bounds, head, unit, budgets, start, guess, cap, extra)
     inverse = invert(judge, starts, cap)
-    # every closed budget accepts zero; only the strict margin test can reject it
-    if not budgets.prediction:
+    if some is None:
         return inverse
-    at_zero = judge(everywhere, torch.zeros_like(like))
     # rows that are rejected at zero (a tie under prediction) have no accepted scale at all
     return Inverse(
-        accepted=torch.where(at_zero.accepted, inverse.accepted, 0.0),
-        rejected=torch.where(at_zero.accepted, inverse.rejected, 0.0),
-        binding=torch.where(at_zero.accepted, inverse.binding, at_zero.binding),
+        accepted=torch.where(some.accepted, inverse.accepted, 0.0),
+        rejected=torch.where(some.accepted, inverse.rejected, 0.0),
+        binding=torch.where(some.accepted, inverse.binding, some.binding),
         evaluations=inverse.evaluations + 1,
     )
 
 
+def _some(level: dict[str, Tensor] | None, rows: Tensor) -> dict[str, Tensor] | None:
+    return None if level is None else {name: share[rows] for name, share in level.items()}
+
+
 def _scouted(
-    bounds: Contract, head: SoftmaxHead, unit: Allowances, budgets: Budgets, start: int, guess: Tensor, cap: Tensor
+    bounds: Contract,
+    head: SoftmaxHead,
+    unit: Allowances,
+    budgets: Budgets,
+    start: int,
+    guess: Tensor,
+    cap: Tensor,
+    extra: Allowances | None,
 ) -> list[Tensor]:
     """Two scales, closer than the wanted width, between which b* should lie; just the guess without a scout."""
     if bounds not in (conditioned_bounds, centered_bounds):
         return [guess]
-    whole = Scout(head, unit, centered=bounds is centered_bounds)
+    whole = Scout(head, unit, centered=bounds is centered_bounds, extra=extra)
     like = head.gradient_scale
     scout = _remembered(whole, whole.rows, len(like))
+    everywhere = torch.arange(len(like), device=like.device)
+
+    def shares(rows: Tensor, scale: Tensor) -> dict[str, Tensor]:
+        found = loads(scout(rows)(scale), budgets, rows, start, like)
+        # what overflowed is too large
+        return {name: torch.nan_to_num(share, nan=torch.inf) for name, share in found.items()}
+
+    level = None if extra is None else shares(everywhere, torch.zeros_like(like))
 
     def judge(rows: Tensor, scale: Tensor) -> Judged:
-        shares = loads(scout(rows)(scale), budgets, rows, start, like)
-        # what overflowed is too large
-        return judged({name: torch.nan_to_num(share, nan=torch.inf) for name, share in shares.items()})
+        return judged(shares(rows, scale), _some(level, rows))
 
     found = invert(judge, [guess], cap, width=_SCOUT_WIDTH)
     aim = torch.where(found.accepted > 0, found.accepted, guess)

@@ -69,7 +69,7 @@ def tolerance(
             unit = uniform_allowances(prepared, matched_gaps=centered)
             inverse = invert_contract(bounds, prepared.head, unit, budgets, start)
         else:
-            made = execution.bounds(part, bounds, distances=centered)
+            made = execution.errors(part, distances=centered)
             prepared, inverse = made.prepared, invert_uniform(made, bounds, budgets, start)
             unit = uniform_allowances(prepared, matched_gaps=False)
         parts.append((inverse, first_order_tolerance(first_order(prepared.head, unit), budgets, start)))
