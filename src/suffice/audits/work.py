@@ -91,7 +91,7 @@ def _rungs(states: States, plan: Plan) -> Columns:
     out: Columns = {}
     for name, kind in RUNGS.items():
         found = np.full((2, len(states)), np.inf)
-        table = kind.table(states, plan.model) if kind.here(states.bank) else None
+        table = kind.table(states, plan.model) if kind.here(states.bank.nu, states.features.device) else None
         if table is not None:
             parts = [summed_bounds(part, kind.execute(part), table) for part in states.chunks()]
             found[0] = torch.cat([bounds.loss for bounds in parts]).numpy(force=True)

@@ -126,14 +126,16 @@ def execute(
 
 
 # A sum of n terms in any order has up to n - 1 roundings; a sum of blocks' sums far fewer, however each is added up.
-# What is most blocks, and the least size that one may have: below it costs more time than it saves digits.
-_BLOCKS = {"dim": (8, 16), "classes": (16, 48)}
+# More blocks, or smaller ones, would cost more time than they save digits.
+_MOST_BLOCKS = 16
 
 
 def _blocks(terms: int, over: str, dtype: torch.dtype) -> int:
     """In how many blocks a product over the dimension or over the classes is added up: float64 has digits to spare."""
-    most, least = _BLOCKS[over]
-    return 1 if dtype == torch.float64 else max(1, min(most, terms // least))
+    if dtype == torch.float64:
+        return 1
+    wanted = terms // 48 if over == "classes" else min(terms // 16, max(8, terms // 64))
+    return max(1, min(wanted, _MOST_BLOCKS))
 
 
 def roundings_of_product(terms: int, over: str, dtype: torch.dtype) -> int:

@@ -74,6 +74,7 @@ def adaptive(states: States, budgets: Budgets, contract: str = "centered", *, mo
 
     for step in climb_by_sums(plain, budgets, model):
         take(step)
+        del step
     if not bool(certified.all()):
         for step in climb(plain, budgets, contract, model, ~certified):
             take(step)

@@ -69,20 +69,21 @@ OUTWARD = 1 + 1e-12
 def feature_lengths(states: States) -> Float[Tensor, " queries"]:
     """|f|/tau from above, also where the squares of features underflow or overflow."""
     lengths: Tensor = torch.linalg.vector_norm(states.features, dim=1)
-    if bool(((lengths > 1e-140) & (lengths < 1e140)).all()):
+    least, most = torch.aminmax(lengths)
+    if least.item() > 1e-140 and most.item() < 1e140:
         lengths = lengths / states.temperature
     else:
         lengths = torch.linalg.vector_norm(states.features / states.temperature[:, None], dim=1)
     return lengths * (1 + norm_error(states.bank.dim)) + 1e-150
 
 
-def underflow(bank: ClassBank, length: Any, tau: Any, dtype: torch.dtype) -> Any:
+def underflow(bank: ClassBank, farthest: Any, tau: Any, dtype: torch.dtype) -> Any:
     """What tau times the gradient may lose by underflow before, between and after the divisions by tau (8.5).
 
-    A weight times a slope may become nothing before it is multiplied by k.
+    A weight times a slope may become nothing before it is multiplied by k. `farthest` is the largest k plus |f|/tau.
     """
-    size = 1 + length + bank.concentrations.max().item()
-    return smallest_normal(dtype) * bank.num_classes * bank.dim * size * (1 + tau) * (1 + 1 / tau) ** 2
+    size = smallest_normal(dtype) * bank.num_classes * bank.dim * (1 + farthest)
+    return size * (1 + tau) * (1 + 1 / tau) ** 2
 
 
 def of_geometry(dim: int, dtype: torch.dtype, inputs: torch.dtype, model: str) -> tuple[float, float]:
@@ -222,8 +223,8 @@ def rounding_after(
     terms = of_weights * (bank.concentrations + length) * slope
     terms = terms + (exact + of_weights) * ((pulls + along) * slope + of_slope * off.r)
     gradient = terms.sum(dim=1) / states.temperature
-    # what underflowed on the way, before, between and after the divisions by the temperature
-    gradient = gradient + underflow(bank, length[:, 0], states.temperature, dtype) / states.temperature
+    farthest = bank.concentrations.max() + length[:, 0]
+    gradient = gradient + underflow(bank, farthest, states.temperature, dtype) / states.temperature
     return Rounding(
         loss=at_class(of_log_pi, states.labels) * OUTWARD, probability=tv * OUTWARD, gradient=gradient * OUTWARD
     )

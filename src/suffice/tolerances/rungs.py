@@ -41,10 +41,10 @@ class Kind(NamedTuple):
         dtypes = dict.fromkeys((self.dtype, self.inputs))
         return "/".join([f"debye{self.order}", *(str(dtype).removeprefix("torch.") for dtype in dtypes)])
 
-    def here(self, bank: ClassBank) -> bool:
-        """Whether it can be executed with this bank, where the bank is."""
-        native = self.inputs == self.dtype or has_bfloat16(bank.directions.device)
-        return native and executable(self.order, self.dtype, bank.nu)
+    def here(self, nu: float, device: torch.device) -> bool:
+        """Whether it can be executed at this nu on this device."""
+        native = self.inputs == self.dtype or has_bfloat16(device)
+        return native and executable(self.order, self.dtype, nu)
 
     def execute(self, states: States) -> Executed:
         """Execute."""
@@ -99,7 +99,7 @@ def rungs() -> tuple[Rung, ...]:
     bank = ClassBank(mu, 50 + 100 * torch.rand(256, generator=generator))
     features = torch.nn.functional.normalize(torch.randn(256, 128, generator=generator), dim=1)
     states = States(bank, features, torch.randint(0, 256, (256,), generator=generator), 0.1)
-    best = {kind: float("inf") for kind in KINDS if kind.here(bank)}
+    best = {kind: float("inf") for kind in KINDS if kind.here(bank.nu, mu.device)}
     for _ in range(_REPEATS):
         for kind in best:
             began = time.perf_counter()
@@ -115,7 +115,12 @@ def rungs() -> tuple[Rung, ...]:
 
 def rungs_at(bank: ClassBank) -> tuple[Rung, ...]:
     """The rungs that can be executed with this bank."""
-    return tuple(rung for rung in rungs() if rung.kind.here(bank))
+    return _rungs_at(bank.nu, bank.directions.device)
+
+
+@cache
+def _rungs_at(nu: float, device: torch.device) -> tuple[Rung, ...]:
+    return tuple(rung for rung in rungs() if rung.kind.here(nu, device))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +170,8 @@ def climb_by_sums(states: States, budgets: Budgets, model: str) -> Iterator[Step
                 met = accepts(loads(bounds, budgets, rows, start, part.temperature))
             run = slice(start, start + len(part)) if whole else None
             yield Step(rows=start + rows, run=run, rung=rung, executed=executed, bounds=bounds, certified=met)
+            # so that the next execution finds its memory warm
+            del executed
             rows = rows[~met]
             hopeless = rung.kind if table.formula < 0.5 else None
         start += len(part)
@@ -186,11 +193,14 @@ def _within_reach(states: States, budgets: Budgets, model: str, length: float) -
         if name in budgets.names
     )
     ladder = rungs_at(bank)
-    near = tuple(
-        rung for rung in ladder if of_geometry(bank.dim, rung.dtype, rung.kind.inputs, model)[0] <= _REACH * room
-    )
+    near = tuple(rung for rung in ladder if _product_error(bank.dim, rung.kind, model) <= _REACH * room)
     # the best one is always tried
     return near or ladder[-1:]
+
+
+@cache
+def _product_error(dim: int, kind: Kind, model: str) -> float:
+    return of_geometry(dim, kind.dtype, kind.inputs, model)[0]
 
 
 def climb(states: States, budgets: Budgets, contract: str, model: str, among: Tensor | None = None) -> Iterator[Step]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -45,20 +45,22 @@ _LARGEST_T = 1.0
 _EXPONENT = {torch.float32: 100, torch.float64: 900}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ClassTable:
     """What 8.7 bounds ahead of time: some for each class, all else over all classes.
 
     A score allowance is t = fixed + growing |D|, with the executed squared gap D; B and Z are the columns.
     """
 
-    fixed: Float[Tensor, " classes"]
-    growing: Float[Tensor, " classes"]
-    columns: Float[Tensor, "classes 2"]
+    dtype: torch.dtype
+    device: torch.device
+    fixed: Array
+    growing: Array
+    b: Array
+    z: Array
     slope_error: Array
     slope_size: Array
-    # the largest of |f|/tau, of that plus k, of t, of a, of |h| and |hhat|, of slope times size
-    most: float
+    # the largest of k + |f|/tau, of t, of a, of |h| and |hhat|, of slope times size
     farthest: float
     t_max: float
     a_max: float
@@ -75,6 +77,17 @@ class ClassTable:
     formula: float
     # bounds on the error of the loss, on twice that of probabilities, and on tau times that of the gradient
     ahead: tuple[float, float, float]
+
+    @cached_property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Fixed, growing, and B and Z side by side, as the executed dtype has them."""
+
+        def outward(values: Array) -> Tensor:
+            # past the roundings of what they were made by, of the conversion and of an underflow in it
+            raised = values * (1 + 1e-9 + 2 * unit_roundoff(self.dtype)) + smallest_normal(self.dtype)
+            return torch.from_numpy(raised).to(self.device, self.dtype)
+
+        return outward(self.fixed), outward(self.growing), outward(np.stack([self.b, self.z], axis=1))
 
 
 def class_table(
@@ -188,10 +201,6 @@ def _table(
     of_sums = gamma(classes + 16, dtype)
     z = (2 * (of_weight + of_total + 2 * of_sums)) * wide**2 + slope * (slope * of_v + 2 * of_slope * v * v)
 
-    def outward(values: Array) -> Tensor:
-        # past the roundings of all of the above, of the conversion and of an underflow in it
-        return torch.from_numpy(values * (1 + 1e-9 + 2 * u) + tiny).to(bank.directions.device, dtype)
-
     t_max, longest, widest = float(t.max()) * (1 + 1e-6), float((h + a).max()) * OUTWARD, float(wide.max()) * OUTWARD
     grown = math.exp(2 * t_max) if t_max <= _LARGEST_T else math.inf
     of_weights = 2 * u * (1 + of_weight) * max(log_c, 1.0) + of_total + 4 * classes * tiny
@@ -202,12 +211,14 @@ def _table(
         grown * longest * t_max + 2 * float(b.max()) * OUTWARD + of_weights * widest,
     )
     return ClassTable(
-        fixed=outward(fixed),
-        growing=outward(growing),
-        columns=outward(np.stack([b, z], axis=1)),
+        dtype=dtype,
+        device=bank.directions.device,
+        fixed=fixed,
+        growing=growing,
+        b=b,
+        z=z,
         slope_error=of_slope * v * OUTWARD,
         slope_size=wide * OUTWARD,
-        most=most,
         farthest=float(v.max()) * OUTWARD,
         t_max=t_max,
         a_max=float(a.max()) * OUTWARD,
@@ -227,7 +238,7 @@ def bounds_ahead(states: States, table: ClassTable, dtype: torch.dtype) -> Bound
     """Bounds on every execution of these states, before there is one: the same for all directions and labels."""
     loss, twice_tv, gradient = table.ahead
     tau = states.temperature
-    lost = underflow(states.bank, table.most, tau, dtype)
+    lost = underflow(states.bank, table.farthest, tau, dtype)
     return Bounds(
         loss=torch.full_like(tau, loss * (1 + 1e-9)),
         probability=torch.full_like(tau, twice_tv / 2 * (1 + 1e-9)),
@@ -267,9 +278,10 @@ class _Sums:
 def _sums(states: States, executed: Executed, table: ClassTable) -> _Sums:
     k, gaps, g, y = executed.concentrations, executed.squared_gaps, executed.gradient, states.labels
     with torch.autocast(k.device.type, enabled=False):
+        fixed, growing, columns = table.tensors
         weights = executed.weights.abs()
-        t = torch.addcmul(table.fixed, table.growing, gaps.abs())
-        b, z = (weights @ table.columns).T
+        t = torch.addcmul(fixed, growing, gaps.abs())
+        b, z = (weights @ columns).T
         target = at_class(t, y), at_class(weights, y), at_class(executed.slopes, y)
         moved = weights.mul_(t)
         curved = (executed.weights * executed.slopes).mul_(executed.slopes)
@@ -322,7 +334,7 @@ def _from_sums(states: States, executed: Executed, table: ClassTable, sums: _Sum
     entropy = rest * (math.log(classes) - np.log(rest))
     of_weights = (2 * u * (1 + table.of_weight)) * entropy + table.of_total * rest + lost
     after = sums.b * raised + of_weights * table.widest
-    after += underflow(states.bank, table.most, tau, executed.dtype)
+    after += underflow(states.bank, table.farthest, tau, executed.dtype)
     # sum_j pi_j t_j^2 is that with |w_j| and (1 - 2 |w_y|) t_y^2
     also = 1 - 2 * sums.weight * (2 - raised)
     moves = np.maximum(sums.t_squared * raised + (also + 8 * u) * sums.t_target**2 + lost, 0)
