@@ -133,6 +133,16 @@ def test_command_line(tmp_path: Path) -> None:
     assert "NOT PROVED" in likely.output
 
 
+def test_every_state_is_counted_on_its_rung(tmp_path: Path) -> None:
+    """Also on the cheapest, which has the longest name."""
+    bank = sf.ClassBank(torch.eye(6, dtype=torch.float64)[:2], [0.0, 1e-3])
+    collection = write(tmp_path / "c", sf.States(bank, torch.full((3, 6), 1e-3), [0, 1, 0], 1.0))
+    audit = sf.audit(collection, BUDGETS, out=tmp_path / "a", scope="execution")
+    counts = audit.summary.rungs["0.001"]
+    assert counts[sf.rungs()[0].name] == 3
+    assert sum(counts.values()) == 3
+
+
 def test_an_analytic_audit_has_no_rungs(tmp_path: Path) -> None:
     collection = write(tmp_path / "c", make_states(12, 6, 16, 0))
     audit = sf.audit(collection, BUDGETS, out=tmp_path / "a")

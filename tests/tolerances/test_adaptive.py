@@ -48,6 +48,16 @@ def test_what_is_returned_is_within_its_bound(seed: int) -> None:
     assert sum(found.share.values()) == pytest.approx(1)
 
 
+def test_the_names_are_those_of_rungs() -> None:
+    """Also of the cheapest, which is certified where there is next to nothing to compute."""
+    bank = sf.ClassBank(torch.eye(6, dtype=torch.float64)[:2], [0.0, 1e-3])
+    states = sf.States(bank, torch.full((3, 6), 1e-3), [0, 1, 0], 1.0)
+    budgets = sf.Budgets(loss=1e-3, gradient=1e-3)
+    cheapest = sf.rungs()[0].name
+    assert sf.adaptive(states, budgets).rung.tolist() == [cheapest] * 3
+    assert sf.cheapest_rungs(states, budgets).tolist() == [cheapest] * 3
+
+
 def test_harder_budgets_climb_the_ladder() -> None:
     states = next(iter(sf.builtin_collection())).states[0:64]
     ladder = [rung.name for rung in sf.rungs()]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from suffice.audits.work import ORDERS, RUNGS
+from suffice.tolerances.rungs import NAME_DTYPE
 
 __all__ = ["AuditSummary", "Spread", "summarize_results"]
 
@@ -169,7 +170,7 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
 
 def _cheapest(columns: dict[str, np.ndarray[Any, Any]], budget: float) -> np.ndarray[Any, Any]:
     """The first rung whose loss and gradient bounds keep a joint budget."""
-    found = np.full(len(columns["id"]), "none", dtype="<U16")
+    found = np.full(len(columns["id"]), "none", dtype=NAME_DTYPE)
     for name in reversed(RUNGS):
         met = (columns[f"loss_bound {name}"] <= budget) & (columns[f"gradient_bound {name}"] <= budget)
         found[met] = name

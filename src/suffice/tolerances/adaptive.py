@@ -13,7 +13,7 @@ from torch import Tensor
 
 from suffice.states import States
 from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.rungs import Step, climb, climb_by_sums
+from suffice.tolerances.rungs import NAME_DTYPE, Step, climb, climb_by_sums
 
 __all__ = ["Adaptive", "adaptive"]
 
@@ -53,7 +53,7 @@ def adaptive(states: States, budgets: Budgets, contract: str = "centered", *, mo
     loss, loss_bound, gradient_bound = (torch.full_like(states.temperature, torch.inf) for _ in range(3))
     gradient = loss.new_empty(count, dim)
     certified = torch.zeros(count, dtype=torch.bool, device=features.device)
-    names = np.full(count, "none", dtype="<U16")
+    names = np.full(count, "none", dtype=NAME_DTYPE)
     plain = states.detached()
 
     def take(step: Step) -> None:

@@ -23,7 +23,18 @@ from suffice.tolerances.rounding_terms import feature_lengths, of_geometry
 from suffice.tolerances.solving import accepts, contract_named, loads
 from suffice.tolerances.summed import ClassTable, bounds_ahead, class_table, summed_bounds
 
-__all__ = ["KINDS", "Kind", "Rung", "Step", "cheapest_rungs", "climb", "climb_by_sums", "rungs", "rungs_at"]
+__all__ = [
+    "KINDS",
+    "NAME_DTYPE",
+    "Kind",
+    "Rung",
+    "Step",
+    "cheapest_rungs",
+    "climb",
+    "climb_by_sums",
+    "rungs",
+    "rungs_at",
+]
 
 _REPEATS = 5
 
@@ -60,6 +71,8 @@ KINDS = (
     Kind(2, torch.float32, torch.bfloat16),
     *(Kind(order, dtype, dtype) for dtype in DTYPES for order in (2, 4, 6)),
 )
+# of arrays of their names
+NAME_DTYPE = f"<U{max(len(kind.name) for kind in KINDS)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +253,7 @@ def cheapest_rungs(
     states: States, budgets: Budgets, contract: str = "centered", *, model: str = "proved"
 ) -> np.ndarray[Any, Any]:
     """The name of the cheapest rung that is certified at each state, "none" where none is."""
-    names = np.full(len(states), "none", dtype="<U16")
+    names = np.full(len(states), "none", dtype=NAME_DTYPE)
     for step in climb(states, budgets, contract, model):
         names[step.rows[step.certified].numpy(force=True)] = step.rung.name
     return names
