@@ -133,6 +133,22 @@ def test_command_line(tmp_path: Path) -> None:
     assert "NOT PROVED" in likely.output
 
 
+def test_what_overflowed_is_not_certified_and_no_violation(tmp_path: Path) -> None:
+    states = make_states(4, 6, 16, 0, single=False)
+    scaled = states.features * torch.tensor([1.0, 1e25, 1.0, 1.0], dtype=torch.float64)[:, None]
+    collection = write(tmp_path / "c", sf.States(states.bank, scaled, states.labels, 0.5))
+    sf.audit(collection, BUDGETS, out=tmp_path / "a", scope="execution", dtype="float32")
+    rows = pq.read_table(tmp_path / "a" / "results").to_pylist()
+    assert [row["execution_status"] for row in rows] == ["inside", "geometry", "inside", "inside"]
+    assert rows[1]["verdict"] == "inconclusive"
+    assert verify_audit(tmp_path / "a", collection, 4, 0).violations == []
+    # but a verdict that says otherwise is one
+    _tamper(tmp_path / "a", "verdict", lambda x: ["certified"] * len(x))
+    found = verify_audit(tmp_path / "a", collection, 4, 0).violations
+    assert len(found) == 1
+    assert "certified, but it is unsettled" in found[0]
+
+
 def test_every_state_is_counted_on_its_rung(tmp_path: Path) -> None:
     """Also on the cheapest, which has the longest name."""
     bank = sf.ClassBank(torch.eye(6, dtype=torch.float64)[:2], [0.0, 1e-3])
