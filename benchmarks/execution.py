@@ -106,8 +106,9 @@ def _terms() -> str:
         for some in _builtin(64):
             parts: dict[str, list[float]] = defaultdict(list)
             for part in some.chunks():
-                made = Execution(order=6, dtype=dtype, compiled=False, model="proved").errors(part, distances=True)
-                own = own_allowances(made.prepared, sf.DebyePair(order=6))
+                pair = sf.DebyePair(order=6)
+                made = Execution(pair=pair, dtype=dtype, compiled=False, model="proved").errors(part, distances=True)
+                own = own_allowances(made.prepared, pair)
                 parts["formula"] += centered_bounds(made.prepared.head, own).gradient.tolist()
                 parts["scores"] += centered_bounds(made.prepared.head, made.allowances).gradient.tolist()
                 parts["after"] += made.rounding.gradient.tolist()
@@ -170,7 +171,9 @@ def _ladder() -> str:
             for part in batch.states.chunks():
                 executed = rung.kind.execute(part)
                 found = {
-                    model: executed_errors(part, executed, distances=True, model=model).bounds(centered_bounds)
+                    model: executed_errors(part, executed, rung.kind.pair, distances=True, model=model).bounds(
+                        centered_bounds
+                    )
                     for model in ("proved", "probabilistic")
                 }
                 if table is not None:

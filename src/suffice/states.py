@@ -83,9 +83,10 @@ class ClassBank:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Geometry:
-    """The stored numbers of some states: k_j, D_j = r_j^2 - k_j^2 and r_j = sqrt(k_j^2 + D_j), in float64.
+    """Computed numbers of some states: k_j, D_j = r_j^2 - k_j^2 and r_j = sqrt(k_j^2 + D_j), in float64.
 
-    They *are* the state: pair, allowances and reference all take them as exact (app:numerics-reference).
+    The exact geometry is that of features and bank (docs/theory.md, 6.10); these are within a proven bound of it. The
+    paper takes them for the state itself (app:numerics-reference), which they are not where k^2 + D cancels.
     """
 
     nu: float

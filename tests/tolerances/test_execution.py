@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -30,7 +30,10 @@ def exact_outputs(state: sf.States) -> tuple[arb, list[arb], list[arb]]:
         nu, tau = arb(bank.nu), arb(state.temperature.item())
         u = [arb(x) / tau for x in state.features[0].tolist()]
         square_u = sum((x * x for x in u), arb(0))
-        mu = [[arb(m) for m in row] for row in bank.directions.tolist()]
+        mu = []
+        for row in bank.directions.tolist():
+            length = sum((arb(m) ** 2 for m in row), arb(0)).sqrt()
+            mu.append([arb(m) / length for m in row])
         k = [arb(x) for x in bank.concentrations.tolist()]
         scores, slopes = [], []
         for row, kj, c in zip(mu, k, bank.biases.tolist(), strict=True):
@@ -246,7 +249,9 @@ def test_products_of_bfloat16_inputs() -> None:
         if states.bank.nu < 2:
             continue
         executed = execute(states, 2, torch.float32, inputs=torch.bfloat16)
-        found = executed_errors(states, executed, distances=True).bounds(centered_bounds)
+        found = executed_errors(states, executed, sf.DebyePair(order=executed.order), distances=True).bounds(
+            centered_bounds
+        )
         bounds = {name: getattr(found, name) for name in ("loss", "probability", "gradient")}
         broken, ratios = broken_bounds(executed, exact_of(states), bounds, by_sums(states, executed))
         wrong += broken
@@ -280,7 +285,7 @@ def test_no_execution_breaks_its_bound_at_many_states(quarter: int) -> None:
 
 
 def test_real_states_and_how_conservative() -> None:
-    """Hundreds of times above the actual error in the median (design B8 has a thousand), never below it."""
+    """Hundreds of times above the actual error in the median never below it."""
     batch = next(iter(sf.builtin_collection()))
     states = batch.states[0:6]
     exact = exact_of(states)
@@ -400,7 +405,10 @@ def test_gamma() -> None:
 @pytest.mark.parametrize("contract", ["geometry", "conditioned", "centered"])
 @pytest.mark.parametrize("seed", range(4))
 def test_tolerance_beside_rounding(seed: int, contract: str) -> None:
-    """B(b*) plus rounding keeps the budgets, a little more does not; never above the analytic b*."""
+    """B(b*) plus rounding keeps the budgets, a little more does not; not above the analytic b* but for its widening.
+
+    The primitive is executed at the executed radius: its error is no larger over the exact one's interval.
+    """
     states = adversarial(6 * seed + 5, 10, 7, 64)
     pair = sf.DebyePair(order=4)
     budgets = sf.Budgets(loss=1e-3, gradient=1e-2)
@@ -408,9 +416,9 @@ def test_tolerance_beside_rounding(seed: int, contract: str) -> None:
     for dtype in (torch.float32, torch.float64):
         found = sf.tolerance(states, budgets, pair, contract, scope="execution", dtype=dtype)
         assert found.scope == "execution"
-        assert (found.b <= analytic.upper * (1 + 1e-9)).all()
+        assert (found.b <= analytic.upper * (1 + 1e-6)).all()
         made = execution_of("execution", pair, dtype).errors(states, distances=True)  # type: ignore[union-attr]
-        unit = uniform_allowances(made.prepared)
+        unit = replace(uniform_allowances(made.prepared), a=made.stretch)
         bounded = torch.as_tensor(found.status == "bounded")
         assert bounded.any() or dtype == torch.float32
         # what is left of a budget is rounded down, by 2e-12 of it

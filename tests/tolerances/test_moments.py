@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import suffice as sf
-from suffice.contracts.conditioned import conditioned_bounds, loss_bound, total_variation
+from suffice.contracts.conditioned import conditioned_bounds, log_loss_size, log_total_variation
 from suffice.contracts.intervals import probability_intervals
 from suffice.objectives.softmax import at_class, class_mask
 from suffice.tolerances.fused import conditioned_audit
@@ -32,8 +32,8 @@ def test_enclosures_contain_the_direct_bounds() -> None:
         for exponent in (-9, -7, -5, -3, -1.3):
             b = 10.0**exponent / sums.largest.clamp_min(1e-6)
             d = unit.d * b[:, None]
-            loss = loss_bound(prepared.head, d + at_class(d, states.labels)[:, None])
-            tv = total_variation(probability_intervals(log_pi, d), d)
+            loss = log_loss_size(prepared.head, d + at_class(d, states.labels)[:, None]).exp().log1p()
+            tv = log_total_variation(probability_intervals(log_pi, d), d).exp()
             for value, enclosure in ((loss, sums.loss(b)), (tv, sums.probability(b))):
                 assert (enclosure.lower <= value * (1 + 1e-12))[usable].all()
                 assert (value * (1 - 1e-12) <= enclosure.upper)[usable].all()

@@ -19,7 +19,8 @@ from suffice.tolerances.solving import contract_named
 __all__ = ["Plan", "pair_order"]
 
 _ANALYTIC = (
-    "Covered: the mathematical error of the pair at the stored geometry (scope analytic). Not covered: rounding."
+    "Covered: the mathematical error of the pair at the exact geometry of the stored features and bank (scope "
+    "analytic). Not covered: rounding of an evaluation."
 )
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _PAIR = re.compile(r"debye([1-6])")

@@ -22,6 +22,7 @@ from suffice.contracts.centered import centered_bounds
 from suffice.objectives.actual import actual_errors
 from suffice.pairs.actual import SMALLEST_NU
 from suffice.pairs.constants import valid_orders
+from suffice.pairs.debye import DebyePair
 from suffice.states import States
 from suffice.store.manifest import CollectionError
 from suffice.store.reader import Collection
@@ -148,7 +149,9 @@ def _enclosed(states: States, plan: Plan, columns: Columns) -> dict[str, tuple[A
         found = {name: getattr(errors, name) for name in ("loss", "probability", "gradient")}
         return {name: (e.value.numpy(), (e.value + e.radius).numpy()) for name, e in found.items()}
     # the highest order in float64, whose own bounds are far below those that are checked
-    best = Execution(order=valid_orders(states.bank.nu)[-1], dtype=torch.float64, compiled=False, model="proved")
+    best = Execution(
+        pair=DebyePair(order=valid_orders(states.bank.nu)[-1]), dtype=torch.float64, compiled=False, model="proved"
+    )
     parts = [best.errors(part, distances=True) for part in states.chunks()]
     bounds = [part.bounds(centered_bounds) for part in parts]
     loss = np.abs(columns["loss"] - torch.cat([part.executed.loss for part in parts]).numpy())

@@ -146,7 +146,7 @@ def _certified(states: States, plan: Plan, pair: DebyePair, headroom: np.ndarray
 def _bounds(states: States, plan: Plan, pair: DebyePair, contract: Contract, *, centered: bool) -> Bounds:
     execution = plan.execution
     if execution is not None:
-        return replace(execution, order=pair.order).errors(states, distances=centered).bounds(contract)
+        return replace(execution, pair=pair).errors(states, distances=centered).bounds(contract)
     prepared = prepare(states, pair, distances=centered)
     return contract(prepared.head, own_allowances(prepared, pair, matched_gaps=centered))
 
@@ -155,7 +155,7 @@ def _headroom(states: States, plan: Plan, pair: DebyePair) -> np.ndarray[Any, An
     parts = []
     for part in states.chunks():
         if plan.execution is not None:
-            made = replace(plan.execution, order=pair.order).errors(part, distances=False)
+            made = replace(plan.execution, pair=pair).errors(part, distances=False)
             inverse = invert_executed(made, conditioned_bounds, plan.budgets, 0)
         else:
             prepared = prepare(part, pair, distances=False)

@@ -19,7 +19,7 @@ class SoftmaxHead:
 
     `gradient_scale` is the factor between class-gradient vectors h_j and the gradient (1/tau here), `h_bound` bounds
     every exact |h_j| (1 here), `distances` are rho_j = |hhat_j - sum_i pi_i hhat_i|, which only the centred contract
-    uses, and `log_error` bounds the absolute rounding error of each log-probability.
+    uses, and `log_error` bounds how far each log-probability may be from the one that it stands for.
     """
 
     log_probabilities: Float[Tensor, "queries classes"]
@@ -42,20 +42,29 @@ class SoftmaxHead:
 
     @property
     def slack(self) -> Float[Tensor, " queries"]:
-        """A relative margin above all rounding in the evaluation of a bound (docs/theory.md, 6.6)."""
+        """A relative margin above all rounding in the evaluation of a bound (docs/theory.md, 6.6).
+
+        Every bound changes by at most the factor e^{3 eps} if log-probabilities change by eps.
+        """
         log_pi = self.log_probabilities
-        roundings = 8 * (log_pi.shape[1] + 100) * torch.finfo(log_pi.dtype).eps
-        error = torch.zeros_like(self.gradient_scale) if self.log_error is None else self.log_error
-        return 8 * error + roundings
+        roundings = 8 * (log_pi.shape[1] + 500) * torch.finfo(log_pi.dtype).eps
+        if self.log_error is None:
+            return torch.full_like(self.gradient_scale, roundings)
+        return torch.expm1(3 * self.log_error) + roundings
+
+    def scaled(self, log_bound: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
+        """e^x times the gradient's scale: the product underflows or overflows only if the bound itself does."""
+        return torch.exp(log_bound + torch.log(self.gradient_scale))
 
     def outward(self, bound: Float[Tensor, " queries"], allowances: Allowances) -> Float[Tensor, " queries"]:
         """The bound raised by the slack: outward, so that it also holds in exact arithmetic.
 
-        A bound that underflowed is raised to the smallest normal number, unless there are no errors at all.
+        A bound that underflowed is raised to the smallest normal number, unless there are no errors at all. Where
+        nothing is known of the log-probabilities it is infinite, or NaN without errors: neither is ever accepted.
         """
         moving = (allowances.d.amax(dim=1) > 0) | (allowances.a.amax(dim=1) > 0)
-        raised = bound * (1 + self.slack)
-        return torch.where(moving, raised.clamp_min(torch.finfo(bound.dtype).tiny), raised)
+        least = torch.where(moving, torch.finfo(bound.dtype).tiny, 0.0).to(bound.dtype)
+        return torch.maximum(bound, least) * (1 + self.slack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +105,18 @@ class Allowances:
     def scaled(self, factor: Float[Tensor, " queries"]) -> Allowances:
         """All allowances times a factor a row: the families of eq:uniform-allowance-family are such multiples."""
         f = factor[:, None]
+
+        def product(values: Tensor) -> Tensor:
+            # outward: a product that underflows is the smallest normal number, unless it is zero
+            least = torch.finfo(values.dtype).tiny
+            return torch.where((values > 0) & (f > 0), (values * f).clamp_min(least), 0.0)
+
         return replace(
             self,
-            d=self.d * f,
-            a=self.a * f,
-            to_target=None if self.to_target is None else self.to_target * f,
-            to_top=None if self.to_top is None else self.to_top * f,
+            d=product(self.d),
+            a=product(self.a),
+            to_target=None if self.to_target is None else product(self.to_target),
+            to_top=None if self.to_top is None else product(self.to_top),
         )
 
 

@@ -1,4 +1,4 @@
-"""The centred contract (docs/theory.md, 6.4 and 7.5): matched gaps, and gradients measured from their mean."""
+"""The centred contract (docs/theory.md, 6.4 and 6.5): matched gaps, and gradients measured from their mean."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
-from suffice.contracts.conditioned import conditioned_bounds, loss_bound, total_variation
-from suffice.contracts.intervals import Intervals, probability_intervals
+from suffice.contracts.conditioned import conditioned_bounds, log_loss_size, log_total_variation
+from suffice.contracts.intervals import Intervals, log_fall, probability_intervals
 from suffice.objectives.softmax import at_class, without
 
 __all__ = ["centered_bounds"]
@@ -31,20 +31,22 @@ def centered_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     to_top = pairwise if allowances.to_top is None else torch.minimum(allowances.to_top, pairwise)
     to_top = without(to_top, top, 0.0)
 
-    loss = loss_bound(head, to_target)
-    # 1 - l_y from the same sum: P_y >= pi_y/(1 + S) and 1 + S = e^loss
-    away = torch.exp(-loss) * without(head.log_probabilities.exp(), head.target, 0.0).sum(dim=1) - torch.expm1(-loss)
+    log_size = log_loss_size(head, to_target)
+    loss = torch.logaddexp(torch.zeros_like(log_size), log_size)
+    # 1 - l_y from the same sum: P_y >= pi_y/(1 + S), so that 1 - l_y = (S + 1 - pi_y)/(1 + S) and 1 + S = e^loss
+    log_rest = without(head.log_probabilities, head.target, -torch.inf).logsumexp(dim=1)
+    log_away = torch.logaddexp(log_size, log_rest) - loss
     probability, gradient = paper.probability, paper.gradient
     vectors = [(d, own)]
     if allowances.to_top is not None:
         vectors.append((to_top, probability_intervals(head.log_probabilities, to_top)))
     for vector, intervals in vectors:
-        probability = torch.minimum(probability, head.outward(total_variation(intervals, vector), allowances))
-        moved = redistribution(head, vector)
-        gradient = torch.minimum(
-            gradient,
-            head.outward((moved + _ratio_term(head, allowances.a, intervals, away)) * head.gradient_scale, allowances),
+        log_tv = log_total_variation(intervals, vector)
+        probability = torch.minimum(probability, head.outward(log_tv.exp(), allowances))
+        log_gradient = torch.logaddexp(
+            log_redistribution(head, vector), _log_ratio_term(head, allowances.a, intervals, log_away)
         )
+        gradient = torch.minimum(gradient, head.outward(head.scaled(log_gradient), allowances))
     movement = without(head.outward(torch.ones_like(loss), allowances)[:, None] * to_top, top, 0.0)
     return Bounds(
         loss=torch.minimum(paper.loss, head.outward(loss, allowances)),
@@ -54,21 +56,22 @@ def centered_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     )
 
 
-def redistribution(head: SoftmaxHead, d: Float[Tensor, "queries classes"]) -> Float[Tensor, " queries"]:
-    """sum_j pi_j expm1(d_j) rho_j / sum_j pi_j e^{-d_j}, a bound on |sum_j (pi_j - P_j) hhat_j|; log domain."""
+def log_redistribution(head: SoftmaxHead, d: Float[Tensor, "queries classes"]) -> Float[Tensor, " queries"]:
+    """log of sum_j pi_j expm1(d_j) rho_j / sum_j pi_j e^{-d_j}, a bound on |sum_j (pi_j - P_j) hhat_j|."""
     assert head.distances is not None
     log_pi = head.log_probabilities
-    log_moved = (log_pi + d + torch.log(-torch.expm1(-d)) + torch.log(head.distances)).logsumexp(dim=1)
-    return torch.exp(log_moved - (log_pi - d).logsumexp(dim=1))
+    log_moved = (log_pi + d + log_fall(d) + torch.log(head.distances)).logsumexp(dim=1)
+    return log_moved - (log_pi - d).logsumexp(dim=1)
 
 
-def _ratio_term(
+def _log_ratio_term(
     head: SoftmaxHead,
     a: Float[Tensor, "queries classes"],
     intervals: Intervals,
-    away: Float[Tensor, " queries"],
+    log_away: Float[Tensor, " queries"],
 ) -> Float[Tensor, " queries"]:
-    """min(sum_{j != y} u_j a_j, (1 - l_y) max_{j != y} a_j) + (1 - l_y) a_y, with the exact side's weights."""
-    others = without(intervals.upper * a, head.target, 0.0).sum(dim=1)
-    largest = away * without(a, head.target, 0.0).amax(dim=1)
-    return torch.minimum(others, largest) + away * at_class(a, head.target)
+    """log of min(sum_{j != y} u_j a_j, (1 - l_y) max_{j != y} a_j) + (1 - l_y) a_y, with the exact side's weights."""
+    log_a = torch.log(a)
+    others = without(intervals.log_upper + log_a, head.target, -torch.inf).logsumexp(dim=1)
+    largest = log_away + without(log_a, head.target, -torch.inf).amax(dim=1)
+    return torch.logaddexp(torch.minimum(others, largest), log_away + at_class(log_a, head.target))

@@ -38,7 +38,7 @@ def coordinate_control(state: States) -> Columns:
         if not (torch.equal(geometry.radii, first.radii) and torch.equal(geometry.squared_gaps, first.squared_gaps)):
             raise ArithmeticError("a power of two changed the geometry")
         taus.append(scaled.temperature.item())
-        actual.append(RigorousState(scaled, 2).errors().gradient)
+        actual.append(float(RigorousState(scaled, 2).errors().gradient.mid()))
         certificate.append(certify(scaled, _ANY, _PAIR, "geometry").gradient.item())
     return {"tau": np.array(taus), "actual": np.array(actual), "geometry": np.array(certificate)}
 
@@ -60,7 +60,8 @@ def target_control(state: States) -> Columns:
         )
         shifted = [q + (shift if j == y else 0.0) for j, q in enumerate(exact)]
         bounds = [certify(moved, _ANY, _PAIR, name).gradient.item() for name in ("geometry", "conditioned", "centered")]
-        rows.append((1 / (1 + math.exp(-odds)), rigorous.errors(shifted).gradient, *bounds))
+        actual = float(rigorous.errors(shifted).gradient.mid())
+        rows.append((1 / (1 + math.exp(-odds)), actual, *bounds))
     names = ("target_probability", "actual", "geometry", "conditioned", "centered")
     return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 

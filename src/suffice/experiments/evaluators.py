@@ -112,7 +112,7 @@ def reproduce_evaluators(saved: Saved, tick: Tick) -> Section:
         title="Evaluators that people use, judged by this theory",
         labels=("sec:discussion",),
         text=(
-            "Score differences and ratios of each evaluator at the stored geometry of every state, everything else in "
+            "Score differences and ratios of each evaluator at the float64 geometry of every state, everything else in "
             "float64: the share of states at which the actual loss or gradient error is over a joint budget. "
             "**Measured, not "
             "certified**: rounding is in it. The truth is order 6 in float64; Arb found it off by at most "

@@ -109,9 +109,9 @@ def _columns(states: States) -> Columns:
         rigorous = RigorousState(states[i : i + 1], 2)
         for j, log_p in enumerate(made):
             truth = rigorous.errors(log_p[i].tolist())
-            out["loss"][i, j], out["gradient"][i, j] = float(truth.loss_change.mid()), truth.gradient
-            out["loss_radius"][i, j] = float(truth.loss_change.rad()) + 1e-15 * abs(out["loss"][i, j].item())
-            out["gradient_radius"][i, j] = 1e-12 * truth.gradient
+            for name, ball in (("loss", truth.loss_change), ("gradient", truth.gradient)):
+                out[name][i, j] = float(ball.mid())
+                out[f"{name}_radius"][i, j] = float(ball.rad()) + 1e-15 * abs(float(ball.mid()))
     columns = {name: tensor.numpy() for name, tensor in out.items()}
     columns |= {"minus": extrema.minus.numpy(), "plus": extrema.plus.numpy()}
     columns["in_arb"] = np.isin(np.arange(len(y)), judged)
@@ -129,7 +129,7 @@ def _arb_checks(saved: Saved, found: Columns, tick: Tick) -> tuple[int, int]:
             truths = [rigorous.errors(log_p[0].tolist()) for log_p in made]
             return {
                 "loss": np.array([float(t.loss_change) for t in truths]),
-                "gradient": np.array([t.gradient for t in truths]),
+                "gradient": np.array([float(t.gradient) for t in truths]),
             }
 
         truth = saved.remembered(f"rearranged in Arb/{index}/{len(saved)}", judge)

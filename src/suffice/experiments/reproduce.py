@@ -119,7 +119,7 @@ def _heading(saved: Saved, violations: int, names: list[str]) -> str:
             f"`suffice reproduce{where} --out DIR{some}` wrote this page from {len(saved):,} states of {which} "
             f"(content {collection.digest[:16]}). Numbers in brackets are the paper's, of its own 5,120 states, "
             "which are not "
-            "public. Certificates are of scope analytic: the mathematical error of the pair at the stored geometry, "
+            "public. Certificates are of scope analytic: the mathematical error of the pair at the exact geometry, "
             "not "
             "rounding. States of one training run are not independent of each other.",
             "",

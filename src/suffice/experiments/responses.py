@@ -15,8 +15,8 @@ from suffice.experiments.document import Picture, Section, Table, count, number,
 from suffice.experiments.figures import ACTUAL, CERTIFICATE, TIGHTER, cumulative, legend, panels
 from suffice.experiments.saved import Columns, Saved, Tick
 from suffice.experiments.worst_case import worst_direction
+from suffice.objectives.exact_geometry import exact_geometry
 from suffice.objectives.reference import softmax_exponents
-from suffice.pairs import surrogate
 from suffice.pairs.debye import DebyePair
 from suffice.pairs.perturbed import ramp
 from suffice.states import States
@@ -76,27 +76,25 @@ def _arb_checks(saved: Saved, found: Columns) -> tuple[int, int]:
 
 def _ramp_in_arb(state: States, b: float) -> Columns:
     """|gradient under F_2 - bH minus gradient under F_2| by plain subtraction in 300 bits."""
-    geometry, bank, y = state.geometry(), state.bank, int(state.labels)
+    y, geometry = int(state.labels), exact_geometry(state, 300)
     with ctx.workprec(300):
         nu, size = arb(geometry.nu), arb(b)
-        weights = []
         sides: tuple[list[arb], list[arb]] = ([], [])
         slopes: tuple[list[arb], list[arb]] = ([], [])
-        ends = zip(bank.concentrations.tolist(), geometry.squared_gaps[0].tolist(), bank.biases.tolist(), strict=True)
-        for k, gap, bias in ends:
-            r = (arb(k) ** 2 + arb(gap)).sqrt()
-            s_r, s_k = (nu * nu + r * r).sqrt(), (nu * nu + arb(k) ** 2).sqrt()
-            score = surrogate.potential_difference(2, geometry.nu, 0.0, k, gap, bits=300) + arb(bias)
-            slope = surrogate.ratio(2, geometry.nu, r, bits=300) / r  # type: ignore[arg-type]
+        biases = state.bank.biases.tolist()
+        scores = [q + arb(c) for q, c in zip(geometry.surrogate_differences(2), biases, strict=True)]
+        ends = zip(geometry.k, geometry.squares, scores, geometry.surrogate_slopes(2), strict=True)
+        for k, square, score, slope in ends:
+            s_r, s_k = (nu * nu + square).sqrt(), (nu * nu + k * k).sqrt()
             for side, change in enumerate((arb(0), size)):
                 sides[side].append(score - change * (s_r - s_k))
                 slopes[side].append(slope - change / s_r)
         first, second = ([x / sum(e, arb(0)) for x in e] for e in map(softmax_exponents, sides))
-        for j, (p, q) in enumerate(zip(first, second, strict=True)):
-            weights.append(float((q - (j == y)) * slopes[1][j] - (p - (j == y)) * slopes[0][j]))
-    w = torch.tensor(weights, dtype=torch.float64)
-    v = bank.directions * bank.concentrations[:, None] + state.features / state.temperature
-    return {"response": np.array([float((w @ v).norm()) / state.temperature.item()])}
+        weights = [
+            (q - (j == y)) * slopes[1][j] - (p - (j == y)) * slopes[0][j]
+            for j, (p, q) in enumerate(zip(first, second, strict=True))
+        ]
+    return {"response": np.array([float(geometry.length(weights).mid())])}
 
 
 def reproduce_response(saved: Saved, tick: Tick) -> Section:

@@ -12,24 +12,30 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.objectives.contrastive import class_scores, combine, radial_slopes
-from suffice.objectives.softmax import at_class, log_exclusive, log_softmax, without
+from suffice.objectives.contrastive import combine
+from suffice.objectives.softmax import at_class, log_exclusive, without
 from suffice.pairs.actual import Enclosed, ratio_error, score_error
+from suffice.pairs.constants import closed_form_constant
 from suffice.pairs.debye import DebyePair
 from suffice.states import Geometry, States
+from suffice.tolerances.distances import safe_length, smooth_slopes
+from suffice.tolerances.geometry_error import direction_error, feature_lengths, geometry_error
+from suffice.tolerances.heads import prepare
 
 __all__ = ["ActualErrors", "PrimitiveErrors", "actual_errors", "errors_at", "primitive_errors"]
 
 
-_UNDERFLOW = 1e-153
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimitiveErrors:
-    """The enclosed errors of F_n and A_n at the stored geometry of some states, and the slopes A_n(r)/r."""
+    """The enclosed errors of F_n and A_n at the exact geometry of some states, and the slopes A_n(r)/r.
+
+    `vector_error` bounds |hhat_j - computed hhat_j|, `turned` how far v_j/r_j may point elsewhere than computed.
+    """
 
     geometry: Geometry
     slopes: Float[Tensor, "queries classes"]
+    vector_error: Float[Tensor, "queries classes"]
+    turned: Float[Tensor, "queries classes"]
     scores: Enclosed
     ratios: Enclosed
 
@@ -49,7 +55,7 @@ class ActualErrors:
 
 
 def actual_errors(states: States, order: int) -> ActualErrors:
-    """The errors of F_n and A_n at the stored geometry, in exact arithmetic up to the radii."""
+    """The errors of F_n and A_n at the exact geometry, in exact arithmetic up to the radii."""
     parts = [_errors(part, order) for part in states.chunks()]
 
     def joined(name: str) -> Enclosed:
@@ -63,18 +69,46 @@ def actual_errors(states: States, order: int) -> ActualErrors:
 
 def _errors(states: States, order: int) -> ActualErrors:
     primitives = primitive_errors(states, order)
-    log_pi = log_softmax(class_scores(states, primitives.geometry, DebyePair(order=order)))
-    return errors_at(states, primitives, log_pi, given_exact=False)
+    head = prepare(states, DebyePair(order=order), distances=False).head
+    assert head.log_error is not None
+    found = errors_at(states, primitives, head.log_probabilities, given_exact=False)
+    # the given probabilities are those of the exact geometry to e^eps, and every error is theirs to e^{4 eps}
+    off = torch.expm1(4 * head.log_error)
+
+    def widened(error: Enclosed) -> Enclosed:
+        return Enclosed(value=error.value, radius=error.radius + off * (error.value.abs() + error.radius))
+
+    return ActualErrors(
+        loss_change=widened(found.loss_change),
+        probability=widened(found.probability),
+        gradient=widened(found.gradient),
+    )
 
 
 def primitive_errors(states: States, order: int) -> PrimitiveErrors:
-    """Errors of all scores and ratios; for all of these states at once (see `States.chunks`)."""
-    geometry = states.geometry()
+    """Errors of all scores and ratios; for all of these states at once (see `States.chunks`).
+
+    From computed to exact radii score errors move by the pair's allowance between them, ratio errors by their slope,
+    which is at most 11 c/s^(n+1) (docs/theory.md, 4.1).
+    """
+    geometry, pair = states.geometry(), DebyePair(order=order)
+    nu, k, r = geometry.nu, geometry.concentrations, geometry.radii
+    off = geometry_error(states, geometry, torch.float64, torch.float64, "proved")
+    scores, ratios = score_error(order, nu, k, geometry.squared_gaps), ratio_error(order, nu, r)
+    width = off.high - off.low
+    steep = 11 * float(closed_form_constant(order, nu)) / off.s_r ** (order + 1)
+    slopes = smooth_slopes(geometry, pair)
+    size = k + feature_lengths(states)[:, None]
+    # of the vector v_j itself: the directions' error and that of f/tau
+    of_v = 2 * direction_error(states.bank.dim) * size
+    slope_error = pair.slope_change(nu, off.low, off.high) + pair.slope_rounding(nu, r)
     return PrimitiveErrors(
         geometry=geometry,
-        slopes=radial_slopes(geometry, DebyePair(order=order)),
-        scores=score_error(order, geometry.nu, geometry.concentrations, geometry.squared_gaps),
-        ratios=ratio_error(order, geometry.nu, geometry.radii),
+        slopes=slopes,
+        vector_error=slope_error * off.high + slopes * of_v,
+        turned=((2 * of_v + width) / r.clamp_min(1e-300)).clamp_max(2.0),
+        scores=Enclosed(value=scores.value, radius=scores.radius + pair.score_allowance(nu, off.low, off.high)),
+        ratios=Enclosed(value=ratios.value, radius=ratios.radius + width * steep),
     )
 
 
@@ -112,14 +146,14 @@ def errors_at(
     inverse_r = torch.where(r > 0, 1 / torch.where(r > 0, r, 1.0), 0.0)
     coefficients = weights * a.value * inverse_r + (moved if given_exact else -moved) * primitives.slopes
     tau = states.temperature
-    gradient = torch.linalg.vector_norm(combine(states, coefficients), dim=1) / tau
+    gradient = safe_length(combine(states, coefficients)) / tau
     # |hhat_j| <= 1 up to the allowance; the product's rounding is that of its parts, which may cancel
-    size = k + torch.linalg.vector_norm(states.features, dim=1, keepdim=True) / tau[:, None]
+    size = k + feature_lengths(states)[:, None]
     product = 4 * (states.bank.dim + states.bank.num_classes + 32) * eps * (coefficients.abs() * size).sum(dim=1)
     redistributed = 4 * tv_radius * (1 + a.value.abs().amax(dim=1))
-    gradient_radius = (redistributed + (weights.abs() * a.radius).sum(dim=1) * reach + product) / tau
-    # a norm forgets coordinates whose squares underflow
-    gradient_radius = gradient_radius + _UNDERFLOW * states.bank.dim / tau
+    elsewhere = moved.abs() * primitives.vector_error + weights.abs() * a.value.abs() * primitives.turned
+    primitive = (weights.abs() * a.radius).sum(dim=1) * reach
+    gradient_radius = (redistributed + primitive + product + elsewhere.sum(dim=1)) / tau
     return ActualErrors(
         loss_change=Enclosed(value=change if given_exact else -change, radius=loss_radius),
         probability=Enclosed(value=0.5 * moved.abs().sum(dim=1), radius=tv_radius),

@@ -28,7 +28,7 @@ class Evaluation:
 
 
 def class_scores(states: States, geometry: Geometry, pair: Pair) -> Float[Tensor, "queries classes"]:
-    """F(r_j) - F(k_j) + c_j at the stored geometry."""
+    """F(r_j) - F(k_j) + c_j at the computed geometry."""
     difference = pair.difference(
         geometry.nu, geometry.radii, geometry.concentrations, squared_gap=geometry.squared_gaps
     )
@@ -85,8 +85,8 @@ def weights_from(
 
 def combine(states: States, weights: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries dim"]:
     """sum_j w_j v_j with v_j = k_j mu_j + f/tau: one matrix product, no [queries, classes, dim] tensor."""
-    along = weights.sum(dim=1, keepdim=True) / states.temperature[:, None]
-    return (weights * states.bank.concentrations) @ states.bank.directions + along * states.features
+    scaled = states.features / states.temperature[:, None]
+    return (weights * states.bank.concentrations) @ states.bank.directions + weights.sum(dim=1, keepdim=True) * scaled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

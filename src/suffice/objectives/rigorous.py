@@ -8,8 +8,8 @@ import torch
 from flint import arb, ctx
 from torch import Tensor
 
+from suffice.objectives.exact_geometry import exact_geometry
 from suffice.objectives.reference import softmax_exponents
-from suffice.pairs import reference, surrogate
 from suffice.states import States
 
 __all__ = ["RigorousErrors", "RigorousState"]
@@ -17,47 +17,28 @@ __all__ = ["RigorousErrors", "RigorousState"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RigorousErrors:
-    """Balls for the loss error (approximate minus exact) and the total variation; the gradient error in float64.
-
-    The gradient's coefficients are balls; contracting them with the float64 vectors of the state rounds.
-    """
+    """Balls for the loss error (approximate minus exact), the total variation and the length of the gradient error."""
 
     loss_change: arb
     probability: arb
-    gradient: float
+    gradient: arb
     agrees: bool
 
 
 class RigorousState:
-    """Scores and ratios of one state, exact and of an order of the ladder, as balls at the stored geometry."""
+    """Scores and slopes of one state, exact and of an order of the ladder, as balls at the exact geometry."""
 
     def __init__(self, state: States, order: int, *, bits: int = 320) -> None:
-        if len(state) != 1:
-            raise ValueError(f"Expected one state, but got {len(state)}")
-        geometry, bank = state.geometry(), state.bank
         self.state, self.bits = state, bits
-        width = 2.0 ** -(bits // 2)
-        nu = geometry.nu
-        ends = list(zip(bank.concentrations.tolist(), geometry.squared_gaps[0].tolist(), strict=True))
+        self.geometry = exact_geometry(state, bits)
         with ctx.workprec(bits):
-            plain = [reference.potential_difference(nu, 0.0, k, g, relative_width=width) for k, g in ends]
-            hats = [surrogate.potential_difference(order, nu, 0.0, k, g, bits=bits) for k, g in ends]
-            biases = [arb(c) for c in bank.biases.tolist()]
+            plain = self.geometry.differences()
+            hats = self.geometry.surrogate_differences(order)
+            biases = [arb(c) for c in state.bank.biases.tolist()]
             self.scores = [q + c for q, c in zip(plain, biases, strict=True)]
             self.errors_of_scores = [hat - q for hat, q in zip(hats, plain, strict=True)]
-            self.slopes = [reference.ratio_at_square(nu, k, g, relative_width=width) for k, g in ends]
-            self.surrogate_slopes = [self._surrogate_slope(order, nu, k, g) for k, g in ends]
-        tau = state.temperature.item()
-        self._vectors = bank.directions * bank.concentrations[:, None] + state.features / tau
-        self._tau = tau
-
-    def _surrogate_slope(self, order: int, nu: float, k: float, squared_gap: float) -> arb:
-        """A_n(r)/r; at r = 0 the vector that it multiplies is 0."""
-        square = arb(k) ** 2 + arb(squared_gap)
-        if not square > 0:
-            return arb(0)
-        x = square.sqrt()
-        return surrogate.ratio(order, nu, x, bits=self.bits) / x  # type: ignore[arg-type]
+            self.slopes = self.geometry.slopes()
+            self.surrogate_slopes = self.geometry.surrogate_slopes(order)
 
     def exact(self) -> tuple[float, Tensor]:
         """The exact loss and its feature gradient, rounded to float64."""
@@ -66,7 +47,8 @@ class RigorousState:
             p = _normalised(softmax_exponents(self.scores))
             weights = [(x - (j == y)) * s for j, (x, s) in enumerate(zip(p, self.slopes, strict=True))]
             loss = float(-p[y].log().mid())
-        return loss, self._contract(weights)
+            gradient = [float(x.mid()) for x in self.geometry.combined(weights)]
+        return loss, torch.tensor(gradient, dtype=torch.float64)
 
     def errors(self, log_p: list[float] | None = None) -> RigorousErrors:
         """True errors at the state's own exact probabilities, or with biases that make them exp(log_p)/sum.
@@ -87,17 +69,11 @@ class RigorousState:
             tv = sum((abs(c) for c in change), arb(0)) / 2
             pairs = zip(self.surrogate_slopes, self.slopes, strict=True)
             coefficients = [
-                change[j] * hat + (-others if j == y else p[j]) * (hat - true if hat != 0 else arb(0))
-                for j, (hat, true) in enumerate(pairs)
+                change[j] * hat + (-others if j == y else p[j]) * (hat - true) for j, (hat, true) in enumerate(pairs)
             ]
             winner = max(classes, key=lambda j: (exact[j] + e[j]).mid())
-        gradient = float(torch.linalg.vector_norm(self._contract(coefficients)))
+            gradient = self.geometry.length(coefficients)
         return RigorousErrors(loss_change=loss, probability=tv, gradient=gradient, agrees=winner == top)
-
-    def _contract(self, weights: list[arb]) -> Tensor:
-        w = torch.tensor([float(x) for x in weights], dtype=torch.float64)
-        vector: Tensor = (w @ self._vectors) / self._tau
-        return vector
 
 
 def _normalised(weights: list[arb]) -> list[arb]:

@@ -19,6 +19,10 @@ class Allowance(Protocol):
         """e(x) with |R_nu(x) - A(x)| <= e(x)."""
         ...
 
+    def allowance_over(self, nu: Real, low: Real, high: Real) -> Tensor:
+        """At least e(x) for every x in [low, high]: where a radius is known to an interval only."""
+        ...
+
     def score_allowance(self, nu: Real, k: Real, r: Real, squared_gap: Real | None = None) -> Tensor:
         """d, at least the integral of e between k and r (eq:score-allowance-main)."""
         ...
@@ -42,4 +46,16 @@ class Pair(Allowance, Protocol):
 
     def difference(self, nu: Real, r: Real, k: Real, squared_gap: Real | None = None) -> Tensor:
         """F(r) - F(k), formed without subtracting the two; squared_gap is r^2 - k^2."""
+        ...
+
+    def slope_change(self, nu: float, low: Tensor, high: Tensor) -> Tensor:
+        """At least |A(x)/x - A(y)/y| for all x and y in [low, high]."""
+        ...
+
+    def rounding(self, nu: float, k: Tensor, r: Tensor, squared_gap: Tensor) -> Tensor:
+        """What the execution of `difference` in float64 adds, at most, at the same k and squared gap."""
+        ...
+
+    def slope_rounding(self, nu: float, x: Tensor) -> Tensor:
+        """What the execution of `ratio` in float64 adds, at most, over x."""
         ...

@@ -14,6 +14,8 @@ from suffice.pairs.base import Allowance
 from suffice.pairs.constants import check_order
 from suffice.pairs.domain import gap_arguments, pointwise_arguments
 from suffice.pairs.envelopes import BestAllowance, ClosedForm, StateEnvelope, Uniform
+from suffice.pairs.roundings import formula_roundings, ratio_roundings, slope_sizes
+from suffice.rounding import unit_roundoff
 
 __all__ = ["DebyePair"]
 
@@ -80,9 +82,37 @@ class DebyePair:
         """e(x) with |R_nu(x) - A_n(x)| <= e(x): proved, and rounded outward."""
         return self.allowances.allowance(nu, x)
 
+    def allowance_over(self, nu: Real, low: Real, high: Real) -> Tensor:
+        """At least e(x) all over [low, high]: proved, and rounded outward."""
+        return self.allowances.allowance_over(nu, low, high)
+
     def score_allowance(self, nu: Real, k: Real, r: Real, squared_gap: Real | None = None) -> Tensor:
         """d with |Phi(r) - Phi(k) - (F_n(r) - F_n(k))| <= d: proved, and rounded outward."""
         return self.allowances.score_allowance(nu, k, r, squared_gap)
+
+    def slope_change(self, nu: float, low: Tensor, high: Tensor) -> Tensor:
+        """A_n/x = 1/(nu + s) - 1/(2 s^2) + P(theta)/s^3 has a slope in s of at most the sum of its terms' slopes.
+
+        They are 1/(nu + s)^2, 1/s^3, 3|P|/s^4 and nu |P'|/s^5, all largest at low; s changes by
+        (high - low)(high + low)/(s(high) + s(low)).
+        """
+        size, steep = slope_sizes(self.order, nu)
+        s, s_high = (torch.hypot(x, torch.as_tensor(nu, dtype=x.dtype, device=x.device)) for x in (low, high))
+        apart = (high - low) * ((high + low) / (s + s_high))
+        steepest = 1 / (nu + s) ** 2 + (1 + (3 * size + steep) / s) / s**3
+        # some thirty roundings of positive numbers
+        return apart * steepest * (1 + 64 * torch.finfo(low.dtype).eps)
+
+    def rounding(self, nu: float, k: Tensor, r: Tensor, squared_gap: Tensor) -> Tensor:
+        """A count of roundings of the size of |s(r) - s(k)| (docs/theory.md, 8.3)."""
+        s_k, s_r = (torch.hypot(x, torch.as_tensor(nu, dtype=x.dtype, device=x.device)) for x in (k, r))
+        return formula_roundings(self.order, nu) * unit_roundoff(k.dtype) * 1.001 * squared_gap.abs() / (s_r + s_k)
+
+    def slope_rounding(self, nu: float, x: Tensor) -> Tensor:
+        """u (c_0/(nu + s) + c_1/s^2) (docs/theory.md, 8.4)."""
+        first, second = ratio_roundings(self.order, nu)
+        s = torch.hypot(x, torch.as_tensor(nu, dtype=x.dtype, device=x.device))
+        return unit_roundoff(x.dtype) * 1.001 * (first / (nu + s) + second / (s * s))
 
 
 def _in_working_precision(function: Callable[..., Tensor], nu: float | Tensor, *tensors: Tensor) -> Tensor:

@@ -7,7 +7,9 @@ nonnegative numbers and so has a bounded relative error, and the result is enlar
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -52,6 +54,15 @@ class ClosedForm:
         for _ in range(self.order + 1):
             value = value / s
         return _outward(value, 4 * (self.order + 4), x > 0)
+
+    def allowance_over(self, nu: Real, low: Real, high: Real) -> Tensor:
+        """c_n high/s(low)^(n+2), at least the pointwise allowance all over [low, high]."""
+        nu, low, s = pointwise(self.order, nu, low)
+        high = torch.as_tensor(high, dtype=s.dtype, device=s.device)
+        value = closed_form_constant(self.order, nu) * (high / s)
+        for _ in range(self.order + 1):
+            value = value / s
+        return _outward(value, 4 * (self.order + 4), high > 0)
 
     def score_allowance(self, nu: Real, k: Real, r: Real, squared_gap: Real | None = None) -> Tensor:
         """(c_n/n)|s_k^-n - s_r^-n| as c_n |s_r - s_k| sum_i s_r^-(i+1) s_k^-(n-i)/n: nothing cancels."""
@@ -109,6 +120,11 @@ class Uniform:
         nu, x, s = pointwise(2, nu, x)
         return _outward(self._bound(nu, s), 6, torch.ones_like(s, dtype=torch.bool))
 
+    def allowance_over(self, nu: Real, low: Real, high: Real) -> Tensor:
+        """B/nu^3: it is the same everywhere."""
+        del low
+        return self.allowance(nu, high)
+
     def score_allowance(self, nu: Real, k: Real, r: Real, squared_gap: Real | None = None) -> Tensor:
         """(B/nu^3) |r - k|."""
         ends = endpoints(2, nu, k, r, squared_gap)
@@ -154,6 +170,13 @@ class StateEnvelope:
         x = x.expand(s.shape)
         return _outward(self._envelope(nu, x, x), 60, x > 0)
 
+    def allowance_over(self, nu: Real, low: Real, high: Real) -> Tensor:
+        """The envelope of a panel from low to high (eq:app-panel-envelope)."""
+        nu, low, s = pointwise(2, nu, low)
+        low = low.expand(s.shape)
+        high = torch.as_tensor(high, dtype=s.dtype, device=s.device).expand(s.shape)
+        return _outward(self._envelope(nu, low, high), 60, high > 0)
+
     def score_allowance(self, nu: Real, k: Real, r: Real, squared_gap: Real | None = None) -> Tensor:
         """The upper sum of the envelope over equal panels between k and r."""
         ends = endpoints(2, nu, k, r, squared_gap)
@@ -191,14 +214,17 @@ class BestAllowance:
 
     def allowance(self, nu: Real, x: Real) -> Tensor:
         """The pointwise minimum."""
-        first, *rest = (member.allowance(nu, x) for member in self._members())
-        for other in rest:
-            first = torch.minimum(first, other)
-        return first
+        return _smallest(member.allowance(nu, x) for member in self._members())
+
+    def allowance_over(self, nu: Real, low: Real, high: Real) -> Tensor:
+        """The minimum of the bounds over [low, high]."""
+        return _smallest(member.allowance_over(nu, low, high) for member in self._members())
 
     def score_allowance(self, nu: Real, k: Real, r: Real, squared_gap: Real | None = None) -> Tensor:
         """The minimum of the integrals (each is a complete bound)."""
-        first, *rest = (member.score_allowance(nu, k, r, squared_gap) for member in self._members())
-        for other in rest:
-            first = torch.minimum(first, other)
-        return first
+        return _smallest(member.score_allowance(nu, k, r, squared_gap) for member in self._members())
+
+
+def _smallest(bounds: Iterable[Tensor]) -> Tensor:
+    """The smallest of complete bounds, entry by entry."""
+    return reduce(torch.minimum, bounds)

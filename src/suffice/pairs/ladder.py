@@ -219,7 +219,7 @@ def ratio_derivative(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
 
 
 def ratio(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
-    """A_n(x) (design B1), differentiable twice through `ratio_derivative`."""
+    """A_n(x), differentiable twice through `ratio_derivative`."""
     return with_derivative(_ratio_value, ratio_derivative, order, nu, x=x)
 
 

@@ -19,12 +19,14 @@ __all__ = ["Bump", "PerturbedPair", "ramp", "rounded_hinge"]
 class Bump:
     """A perturbation H with H(0) = 0, H'(0) = 0 and |H'| <= 1: its difference between two endpoints and its derivative.
 
-    `difference(nu, r, k, squared_gap)` must not subtract two values of H where the endpoints are close.
+    `difference(nu, r, k, squared_gap)` must not subtract two values of H where the endpoints are close, and must be
+    right to 16 roundings of r + k. `slope` is H'(x)/x, which must not rise.
     """
 
     name: str
     difference: Callable[[float | Tensor, Tensor, Tensor, Tensor], Tensor]
     derivative: Callable[[float | Tensor, Tensor], Tensor]
+    slope: Callable[[float | Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,27 @@ class PerturbedPair:
         value = self.base.allowance(nu, x)
         return (value + abs(self.amount)) * (1 + 4 * torch.finfo(value.dtype).eps)
 
+    def allowance_over(self, nu: Real, low: Real, high: Real) -> Tensor:
+        """The base's + |amount|, outward."""
+        value = self.base.allowance_over(nu, low, high)
+        return (value + abs(self.amount)) * (1 + 4 * torch.finfo(value.dtype).eps)
+
+    def slope_change(self, nu: float, low: Tensor, high: Tensor) -> Tensor:
+        """The base's + |amount| times that of H'/x, which falls from low to high."""
+        at_low, eps = self.bump.slope(nu, low), torch.finfo(low.dtype).eps
+        change = at_low - self.bump.slope(nu, high) + 16 * eps * at_low
+        return (self.base.slope_change(nu, low, high) + abs(self.amount) * change) * (1 + 4 * eps)
+
+    def rounding(self, nu: float, k: Tensor, r: Tensor, squared_gap: Tensor) -> Tensor:
+        """The base's, 16 roundings of |amount| (r + k), and two of the sum."""
+        value = self.base.rounding(nu, k, r, squared_gap)
+        return value * (1 + 1e-9) + 20 * torch.finfo(k.dtype).eps * (1 + abs(self.amount)) * (r + k)
+
+    def slope_rounding(self, nu: float, x: Tensor) -> Tensor:
+        """The base's, and some of |amount| times H'/x and of the sum: A/x is at most 1."""
+        eps = torch.finfo(x.dtype).eps
+        return self.base.slope_rounding(nu, x) * (1 + 1e-9) + 8 * eps * (1 + abs(self.amount) * self.bump.slope(nu, x))
+
     def score_allowance(self, nu: Real, k: Real, r: Real, squared_gap: Real | None = None) -> Tensor:
         """The base's score allowance + |amount| |r - k|, outward."""
         value = self.base.score_allowance(nu, k, r, squared_gap)
@@ -87,8 +110,17 @@ def _hyperbola_derivative(nu: float | Tensor, x: Tensor) -> Tensor:
     return x / torch.hypot(x, torch.as_tensor(nu, dtype=x.dtype, device=x.device))
 
 
+def _hyperbola_slope(nu: float | Tensor, x: Tensor) -> Tensor:
+    return 1 / torch.hypot(x, torch.as_tensor(nu, dtype=x.dtype, device=x.device))
+
+
 # H_nu(x) = sqrt(nu^2 + x^2) - nu of app:actual-response
-ramp = Bump(name="sqrt(nu^2 + x^2) - nu", difference=_hyperbola_difference, derivative=_hyperbola_derivative)
+ramp = Bump(
+    name="sqrt(nu^2 + x^2) - nu",
+    difference=_hyperbola_difference,
+    derivative=_hyperbola_derivative,
+    slope=_hyperbola_slope,
+)
 
 
 def rounded_hinge(knee: float) -> Bump:
@@ -109,6 +141,10 @@ def rounded_hinge(knee: float) -> Bump:
         del nu
         return (x / knee).clamp_max(1)
 
+    def slope(nu: float | Tensor, x: Tensor) -> Tensor:
+        del nu
+        return 1 / x.clamp_min(knee)
+
     if not knee > 0:
         raise ValueError(f"Expected knee > 0, but got {knee}")
-    return Bump(name=f"rounded hinge at {knee:g}", difference=difference, derivative=derivative)
+    return Bump(name=f"rounded hinge at {knee:g}", difference=difference, derivative=derivative, slope=slope)

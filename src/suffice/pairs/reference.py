@@ -6,7 +6,15 @@ from collections.abc import Callable
 
 from flint import arb, ctx
 
-__all__ = ["PrecisionError", "potential", "potential_difference", "ratio", "ratio_at_square"]
+__all__ = [
+    "PrecisionError",
+    "potential",
+    "potential_at_square",
+    "potential_difference",
+    "ratio",
+    "ratio_at_square",
+    "slope_at_square",
+]
 
 _FIRST_PRECISION = 128
 _LAST_PRECISION = 16384
@@ -84,6 +92,29 @@ def potential_difference(
         return _potential(arb(nu), radius) - _potential(arb(nu), arb(k))
 
     return _to_width(at_precision, relative_width, f"Phi({r}) - Phi({k}) at nu = {nu}, squared gap {squared_gap}")
+
+
+def potential_at_square(nu: arb, square: arb) -> arb:
+    """Phi_nu at x with x^2 = square, at the current precision; a square that may be zero or below counts as a ball.
+
+    x^-nu I_nu(x) is an entire function of x^2, so that balls around zero do no harm.
+    """
+    if square > 0:
+        return _potential(nu, square.sqrt())
+    return _series(nu, square).log() - nu * arb(2).log() - (nu + 1).lgamma()
+
+
+def slope_at_square(nu: arb, square: arb) -> arb:
+    """R_nu(x)/x at x with x^2 = square, likewise; 1/(2(nu+1)) at zero."""
+    if square > 0:
+        x = square.sqrt()
+        return x.bessel_i(nu + 1, scaled=True) / x.bessel_i(nu, scaled=True) / x
+    return _series(nu + 1, square) / _series(nu, square) / (2 * (nu + 1))
+
+
+def _series(nu: arb, square: arb) -> arb:
+    """0F1(nu + 1, x^2/4) = Gamma(nu+1) (x/2)^-nu I_nu(x)."""
+    return (square / 4).hypgeom_0f1(nu + 1)
 
 
 def _potential(nu: arb, x: arb) -> arb:

@@ -11,7 +11,7 @@ from flint import arb, ctx
 from suffice.pairs.coefficients import potential_polynomial, ratio_polynomial
 from suffice.pairs.polynomials import Polynomial
 
-__all__ = ["potential_difference", "ratio"]
+__all__ = ["potential_at", "potential_difference", "ratio", "slope_at"]
 
 
 def ratio(order: int, nu: float, x: float, *, bits: int = 256) -> arb:
@@ -43,10 +43,20 @@ def potential_difference(
         high = arb(r) ** 2 if squared_gap is None else low + arb(squared_gap)
         # a squared gap of -k^2 that was rounded below it counts as r = 0
         high = arb(0) if high < 0 else high
-        return _potential(order, arb(nu), high) - _potential(order, arb(nu), low)
+        return potential_at(order, arb(nu), high) - potential_at(order, arb(nu), low)
 
 
-def _potential(order: int, nu: arb, x_squared: arb) -> arb:
+def slope_at(order: int, nu: arb, x_squared: arb) -> arb:
+    """A_n(x)/x as a function of x^2, smooth at zero, at the current precision."""
+    s = (nu * nu + x_squared).sqrt()
+    total = 1 / (nu + s)
+    for m in range(1, order + 1):
+        total += _at(ratio_polynomial(m), nu / s) / nu ** (m + 1)
+    return total
+
+
+def potential_at(order: int, nu: arb, x_squared: arb) -> arb:
+    """F_n as a function of x^2, at the current precision."""
     s = (nu * nu + x_squared).sqrt()
     total = s - nu * (nu + s).log() - s.log() / 2
     for m in range(2, order + 1):

@@ -97,7 +97,7 @@ def _cascade(
         if execution is None or executed is None:
             bounds = _tier_bounds(name, states[rows], pair)
         else:
-            bounds = _executed_tier_bounds(name, states[rows], pair, executed[rows], execution.model)
+            bounds = _executed_tier_bounds(name, states[rows], execution.pair, executed[rows], execution.model)
         for key in _FIELDS:
             minima[key][rows] = torch.minimum(minima[key][rows], getattr(bounds, key))
         current = Bounds(**{key: minima[key][rows] for key in _FIELDS})
@@ -114,10 +114,11 @@ def _tier_bounds(name: str, states: States, pair: Pair) -> Bounds:
     return result
 
 
-def _executed_tier_bounds(name: str, states: States, pair: Pair, executed: Executed, model: str) -> Bounds:
+def _executed_tier_bounds(name: str, states: States, pair: DebyePair, executed: Executed, model: str) -> Bounds:
     errors = executed_errors(
         states,
         executed,
+        pair,
         distances=name == "centered",
         model=model,
         allowances_of=lambda prepared: _tier_allowances(name, prepared, pair),
@@ -138,11 +139,5 @@ def _tier_allowances(name: str, prepared: Prepared, pair: Pair) -> Allowances:
 
 def _uniform(prepared: Prepared, pair: Pair) -> Allowances:
     """The uniform quarter allowance of thm:a2 where the pair is F_2/A_2, else the pair's own envelope."""
-    if isinstance(pair, DebyePair) and pair.order == 2:
-        geometry = prepared.geometry
-        quarter = Uniform("quarter")
-        return Allowances(
-            d=quarter.score_allowance(geometry.nu, geometry.concentrations, geometry.radii, geometry.squared_gaps),
-            a=quarter.allowance(geometry.nu, geometry.radii),
-        )
-    return own_allowances(prepared, pair, matched_gaps=False)
+    quarter = isinstance(pair, DebyePair) and pair.order == 2
+    return own_allowances(prepared, Uniform("quarter") if quarter else pair, matched_gaps=False)

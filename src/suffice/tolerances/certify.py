@@ -79,8 +79,8 @@ def certify(
 ) -> Certificate:
     """Certify the pair's outputs at every state against the budgets.
 
-    Scope `analytic`: the mathematical error of the pair's formula at the stored geometry. What rounding adds when the
-    formula is executed is not covered.
+    Scope `analytic`: the mathematical error of the pair's formula, in exact arithmetic at the exact geometry of the
+    stored features and bank (docs/theory.md, 6.10). What rounding adds when the formula is executed is not covered.
 
     Scope `execution`: the distance of the numbers that `suffice.objectives.executed.execute` returns in `dtype`, eager
     or compiled, from the exact objective at the stored inputs (docs/theory.md, 8). `model` "proved" is the worst case

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from suffice.compensated import squared_radius
@@ -20,16 +20,11 @@ from suffice.pairs.debye import DebyePair
 from suffice.rounding import smallest_normal
 from suffice.states import Geometry, States
 from suffice.tolerances.budgets import Budgets
+from suffice.tolerances.distances import class_distances
+from suffice.tolerances.geometry_error import OUTWARD, geometry_error
 from suffice.tolerances.heads import Prepared, own_allowances, prepared_from, uniform_allowances
 from suffice.tolerances.inversion import Inverse
-from suffice.tolerances.rounding_terms import (
-    OUTWARD,
-    GeometryError,
-    Rounding,
-    geometry_error,
-    rounding_after,
-    rounding_allowances,
-)
+from suffice.tolerances.rounding_terms import Rounding, rounding_after, rounding_allowances
 from suffice.tolerances.solving import Contract, invert_contract, invert_directly, with_one
 
 __all__ = [
@@ -48,9 +43,9 @@ SCOPES = ("analytic", "execution")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """How an order is executed, and by which model its rounding is bounded."""
+    """How a pair is executed, and by which model its rounding is bounded."""
 
-    order: int
+    pair: DebyePair
     dtype: torch.dtype
     compiled: bool
     model: str
@@ -63,11 +58,11 @@ class Execution:
 
     def run(self, states: States) -> Executed:
         """Execute."""
-        return execute(states, self.order, self.dtype, compiled=self.compiled)
+        return execute(states, self.pair.order, self.dtype, compiled=self.compiled)
 
     def errors(self, states: States, *, distances: bool) -> ExecutedErrors:
         """Execute, and allow for all errors of that."""
-        return executed_errors(states, self.run(states), distances=distances, model=self.model)
+        return executed_errors(states, self.run(states), self.pair, distances=distances, model=self.model)
 
 
 def execution_of(
@@ -80,17 +75,15 @@ def execution_of(
         return None
     if not isinstance(pair, DebyePair):
         raise TypeError(f"Expected a DebyePair for scope execution, but got {type(pair).__name__}")
-    return Execution(order=pair.order, dtype=dtype, compiled=compiled, model=model)
+    return Execution(pair=pair, dtype=dtype, compiled=compiled, model=model)
 
 
-def executed_head(states: States, executed: Executed, *, distances: bool) -> Prepared:
-    """What a contract takes, at the executed scores and the executed geometry, both now exact float64 numbers."""
+def executed_geometry(states: States, executed: Executed) -> Geometry:
+    """What was executed on the way to the radii, as exact float64 numbers."""
     k, gaps = executed.concentrations.double(), executed.squared_gaps.double()
     # the clamp was at the rounded square: -k^2 itself is the smallest that there is
     gaps = torch.maximum(gaps, -(k * k))
-    geometry = Geometry(nu=states.bank.nu, concentrations=k, squared_gaps=gaps, radii=squared_radius(k, gaps).sqrt_())
-    pair = DebyePair(order=executed.order)
-    return prepared_from(states, geometry, executed.scores.double(), pair, distances=distances)
+    return Geometry(nu=states.bank.nu, concentrations=k, squared_gaps=gaps, radii=squared_radius(k, gaps).sqrt_())
 
 
 INSIDE = "inside"
@@ -136,6 +129,7 @@ def _masked(executed: Executed, fine: Tensor) -> Executed:
 class ExecutedErrors:
     """What was executed, and allowances for all of its errors: `extra` is rounding's part of those of the scores.
 
+    `stretch` is how many times longer than the executed radius an exact vector may be, and with it a ratio's error.
     `status` is "inside" or names what left the model of rounding: by overflow or NaN, or a temperature that is no
     normal number of the executed dtype.
     """
@@ -144,6 +138,7 @@ class ExecutedErrors:
     prepared: Prepared
     allowances: Allowances
     extra: Allowances
+    stretch: Float[Tensor, "queries classes"]
     rounding: Rounding
     status: np.ndarray[Any, Any]
     fine: Bool[Tensor, " queries"]
@@ -163,6 +158,7 @@ class ExecutedErrors:
 def executed_errors(
     states: States,
     executed: Executed,
+    pair: DebyePair,
     *,
     distances: bool,
     model: str = "proved",
@@ -170,18 +166,22 @@ def executed_errors(
 ) -> ExecutedErrors:
     """Allowances for the formula, for rounding on the way to the scores, and for what comes after them.
 
-    The formula's are the pair's own unless `allowances_of` gives others.
+    The formula's are the pair's own, by its envelope, unless `allowances_of` gives others.
     """
-    pair = DebyePair(order=executed.order)
     status = departures(states, executed)
     fine = torch.from_numpy(status == INSIDE).to(states.features.device)
     # rows outside of the model are computed on as zeros, and judged infinite
     masked = _masked(executed, fine)
-    prepared = executed_head(states, masked, distances=distances)
-    off = geometry_error(states, masked, prepared, model)
+    geometry = executed_geometry(states, masked)
+    off = geometry_error(states, geometry, executed.dtype, executed.inputs, model)
+    scores = masked.scores.double()
+    # the executed scores are the ones that are meant: only their softmax is computed here
+    prepared = prepared_from(states, geometry, scores, torch.zeros_like(scores))
     if distances:
-        prepared = _widened(prepared, off, pair)
-    own = pair.allowance(prepared.geometry.nu, prepared.geometry.radii)
+        slopes, slope_error = radial_slopes(geometry, pair), pair.slope_rounding(geometry.nu, geometry.radii)
+        rho = class_distances(states, geometry, off, slopes, slope_error, prepared.head)
+        prepared = replace(prepared, head=replace(prepared.head, distances=rho))
+    own = pair.allowance(geometry.nu, geometry.radii)
     extra = rounding_allowances(states, masked, prepared, off, own, matched_gaps=distances)
     formula = (
         own_allowances(prepared, pair, matched_gaps=distances) if allowances_of is None else allowances_of(prepared)
@@ -191,19 +191,11 @@ def executed_errors(
         prepared=prepared,
         allowances=formula.plus(extra),
         extra=extra,
+        stretch=torch.where(geometry.radii > 0, off.high / geometry.radii.clamp_min(1e-300), 1.0),
         rounding=rounding_after(states, masked, prepared, off, own, model),
         status=status,
         fine=fine,
     )
-
-
-def _widened(prepared: Prepared, off: GeometryError, pair: DebyePair) -> Prepared:
-    """Distances rho_j outward: |hhat_j| is slope_j times |v_j|, whose square may be of_v above the executed one."""
-    head = prepared.head
-    assert head.distances is not None
-    slopes = radial_slopes(prepared.geometry, pair)
-    distances = torch.sqrt(head.distances**2 + slopes * slopes * off.of_v) * OUTWARD
-    return replace(prepared, head=replace(head, distances=distances))
 
 
 def _with(bounds: Bounds, rounding: Rounding, fine: Tensor) -> Bounds:
@@ -235,11 +227,12 @@ def invert_executed(
 
 
 def invert_uniform(made: ExecutedErrors, contract: Contract, budgets: Budgets, start: int) -> Inverse:
-    """The largest b such that b g + delta, b + the change of slope and what comes after keep the budgets: b*.
+    """The largest b such that b g + delta, b |v|/r + the change of slope and what comes after keep the budgets: b*.
 
     Zero is not always accepted: where rounding alone is over a budget, nothing is.
     """
     unit = uniform_allowances(made.prepared, matched_gaps=made.extra.to_top is not None)
+    unit = replace(unit, a=made.stretch)
     own, some = _left(made, budgets, start)
     return _nowhere_else(invert_directly(contract, made.prepared.head, unit, own, 0, extra=made.extra), some)
 

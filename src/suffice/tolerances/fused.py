@@ -20,8 +20,11 @@ from suffice.objectives.softmax import class_mask
 from suffice.pairs import ladder
 from suffice.pairs.debye import DebyePair
 from suffice.pairs.envelopes import ClosedForm
+from suffice.pairs.roundings import formula_roundings
+from suffice.rounding import unit_roundoff
 from suffice.states import States
 from suffice.tolerances.budgets import Budgets
+from suffice.tolerances.geometry_error import OUTWARD, gap_roundings
 from suffice.tolerances.heads import own_allowances, prepare
 from suffice.tolerances.moments import MOST_MASS, Sums, moments, settle, sums_over_classes
 from suffice.tolerances.tolerance import tolerance
@@ -34,6 +37,8 @@ _CHUNK_ENTRIES = {"eager": 65_536, "compiled": 524_288}
 _LEAST_ROWS = 64
 # Up to this score allowance the enclosures of the bounds are relatively narrower than 1e-9: 16 * (5e-6)^2 = 4e-10.
 _LARGEST_ALLOWANCE = 5e-6
+# Up to this relative error of an r_j^2 the widening of allowances is linear in it, to a factor 1.00001.
+_LARGEST_RADIUS_ERROR = 1e-6
 # Rows whose sums over classes are kept at one time.
 _BLOCK_ROWS = 16_384
 
@@ -95,11 +100,24 @@ _BOUNDS = ("loss", "probability", "gradient")
 
 
 class Softmax(NamedTuple):
-    """A row's largest score, its target score, and the worst rounding of a score over u."""
+    """A row's largest score, its target score, its largest |score|, and how far a score and a square may be off.
+
+    `radius_error` is the largest relative error of an r_j^2.
+    """
 
     peak: Float[Tensor, " queries"]
     target: Float[Tensor, " queries"]
-    rounding: Float[Tensor, " queries"]
+    largest: Float[Tensor, " queries"]
+    score_error: Float[Tensor, " queries"]
+    radius_error: Float[Tensor, " queries"]
+
+
+class Rounding(NamedTuple):
+    """Relative errors of 2 k mu.u, to k |u|, of |u|^2, and of a score, to |s_r - s_k| (docs/theory.md, 8.2 and 8.3)."""
+
+    product: float
+    square: float
+    formula: float
 
 
 Columns = tuple[Softmax, Sums, Sums]
@@ -129,14 +147,16 @@ def _decide(
     """Loss, bounds, b*, verdict and the rows that must be evaluated directly, from the sums over classes."""
     loss = softmax.peak + torch.log(uniform_sums.total) - softmax.target
     u = torch.finfo(loss.dtype).eps / 2
-    # as SoftmaxHead.slack with the log_error of `prepare`
-    slack = 8 * u * (2 * softmax.rounding + 2 * num_classes + 16) + 16 * (num_classes + 100) * u
+    # as SoftmaxHead.slack with the log_error of `prepare`; x e^x is above expm1(x), also where that is compiled
+    log_error = 2 * softmax.score_error + u * (4 * softmax.largest + 2 * num_classes + 40)
+    slack = 3 * log_error * torch.exp(3 * log_error) + 16 * (num_classes + 500) * u
     uniform, own = moments(uniform_sums), moments(own_sums)
     inverse, settled = settle(uniform, limits, scale, slack)
     enclosures = own.enclosures(_BOUNDS, torch.ones_like(scale), scale)
     bounds = {name: each.upper * (1 + 3 * slack) for name, each in zip(_BOUNDS, enclosures, strict=True)}
     certified = torch.stack([bounds[name] <= limit for name, limit in limits.items()]).all(dim=0)
-    direct = ~settled | (own.peak > MOST_MASS) | (own.largest > _LARGEST_ALLOWANCE)
+    direct = ~settled | (own.peak > MOST_MASS) | ~(own.largest <= _LARGEST_ALLOWANCE)
+    direct |= ~(softmax.radius_error <= _LARGEST_RADIUS_ERROR) | ~torch.isfinite(slack)
     return (loss, *bounds.values(), inverse.accepted, inverse.rejected, certified, direct)
 
 
@@ -148,7 +168,12 @@ def _sums(states: States, order: int, mode: str) -> Columns:
     k, nu = bank.concentrations, bank.nu
     # everything that depends on the class alone, once
     at = ladder.endpoint(order, nu, torch.sqrt(k * k + nu * nu))
-    classes = (bank.biases, k, two_product(k, k), at, envelope.outward_constant(nu, dtype))
+    rounding = Rounding(
+        product=2 * gap_roundings(bank.dim, dtype, dtype, "proved")[0] * OUTWARD,
+        square=gap_roundings(bank.dim, dtype, dtype, "proved")[1] * OUTWARD,
+        formula=1.001 * formula_roundings(order, nu) * unit_roundoff(dtype),
+    )
+    classes = (bank.biases, k, two_product(k, k), at, envelope.outward_constant(nu, dtype), rounding)
     transposed = bank.directions.T
     rows = chunk_rows(bank.num_classes, mode)
     # a buffer that every chunk reuses: fresh memory costs as much as the arithmetic
@@ -187,7 +212,7 @@ def _compiled_decide() -> Kernel:
 
 def _kernel(order: int) -> Kernel:
     """From the bare product f.mu to all sums over classes; pure tensor code, which fuses into one loop over rows."""
-    envelope = ClosedForm(order)
+    envelope, unit = ClosedForm(order), unit_roundoff(torch.float64)
 
     def kernel(
         product: Float[Tensor, "queries classes"],
@@ -199,26 +224,41 @@ def _kernel(order: int) -> Kernel:
         square_of_k: tuple[Tensor, Tensor],
         at: ladder.Endpoint,
         constant: float,
+        rounding: Rounding,
     ) -> Columns:
         gaps = torch.maximum(product * inverse_tau * (2 * k) + u_squared, -square_of_k[0])
         r_squared = squared_radius(k, gaps, square_of_k)
         r, s_r = torch.sqrt(r_squared), torch.sqrt(r_squared + at.nu * at.nu)
         delta = gaps / (s_r + at.radius)
         q = ladder.difference_from_radii(at, s_r, delta) + biases
-        # r + k = 0 only where the gap is 0 as well
-        g = gaps.abs() / (r + k).clamp_min(torch.finfo(r.dtype).tiny)
+        # what the exact square may differ (docs/theory.md, 8.2); where it is not small the row is evaluated directly
+        length = torch.sqrt(u_squared) * (1 + rounding.square) + 1e-150
+        of_gap = length * (rounding.product * k + rounding.square * length) + unit * gaps.abs() + 1e-290 * (k + length)
+        clamped = gaps <= (4 * unit - 1) * square_of_k[0]
+        of_gap = of_gap + torch.where(clamped, 4 * unit * square_of_k[0], 0.0)
+        of_r = (of_gap + 8 * unit * r_squared) * OUTWARD
+        relative = of_r / r_squared
+        # the exact r is at least (1 - relative) r
+        g = (gaps.abs() + of_gap) / (r + k) * (1 + 1.00001 * relative)
         peak = q.amax(dim=1, keepdim=True)
         weights = torch.exp(q - peak)
         total = weights.sum(dim=1, keepdim=True)
         is_target = class_mask(labels, q.shape[1])
+        inverse_r = 1 / s_r
+        d, a = envelope.from_radii(constant, r, at.inverse, inverse_r, delta.abs())
+        moved = 0.50001 * constant * of_gap
+        for _ in range(envelope.order + 2):
+            moved = moved * inverse_r
+        d, a = d + moved, a * (1 + (envelope.order + 3) * relative)
+        score_error = 0.50001 * of_gap / (at.nu + s_r) + moved + rounding.formula * delta.abs() + unit * q.abs()
         # nothing but sums and maxima leave this loop: work on single rows would keep inductor from fusing it
         softmax = Softmax(
             peak=peak.squeeze(1),
             target=torch.where(is_target, q, 0.0).sum(dim=1),
-            # as in `prepare`
-            rounding=(32 * g + 4 * q.abs() + 4 * biases.abs()).amax(dim=1),
+            largest=q.abs().amax(dim=1),
+            score_error=score_error.amax(dim=1),
+            radius_error=relative.amax(dim=1),
         )
-        d, a = envelope.from_radii(constant, r, at.inverse, 1 / s_r, delta.abs())
         uniform = sums_over_classes(weights, total, g, None, is_target)
         return softmax, uniform, sums_over_classes(weights, total, d, a, is_target)
 

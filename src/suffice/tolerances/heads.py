@@ -1,94 +1,138 @@
-"""From states and a pair to what a contract takes: the softmax head, and the two families of allowances."""
+"""From states and a pair to what a contract takes: the softmax head, and the two families of allowances.
+
+Everything that a bound takes from computed geometry is widened by what the exact geometry may differ (theory, 6.10).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, SoftmaxHead
-from suffice.objectives.contrastive import class_scores, combine, objective_weights, radial_slopes
+from suffice.objectives.contrastive import class_scores
 from suffice.objectives.softmax import at_class, log_softmax, without
-from suffice.pairs.base import Pair
-from suffice.states import Geometry, States
+from suffice.pairs.base import Allowance, Pair
+from suffice.rounding import smallest_normal, unit_roundoff
+from suffice.states import ClassBank, Geometry, States
+from suffice.tolerances.distances import class_distances, smooth_slopes
+from suffice.tolerances.geometry_error import GeometryError, feature_lengths, geometry_error
 
 __all__ = ["Prepared", "own_allowances", "prepare", "prepared_from", "uniform_allowances"]
+
+# Squares of such numbers are finite, and far from overflow.
+_LARGEST_LENGTH = 1e150
+# Above the roundings of a few sums of positive float64 numbers.
+_RAISED = 1 + 2.0**-48
+# Of a computed radius, which is the root of k^2 + D to fewer roundings.
+_ROUNDED = 8 * unit_roundoff(torch.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """Some states under a pair, ready for a contract."""
+    """Some states under a pair, ready for a contract.
+
+    The radii at which allowances are taken lie in [low, high], their squares within `of_gap` of k^2 + D. That is proved
+    to hold the exact radius, or is the computed one alone where what it lacks is allowed for elsewhere (scope
+    execution).
+    """
 
     states: States
     geometry: Geometry
+    of_gap: Float[Tensor, "queries classes"]
+    low: Float[Tensor, "queries classes"]
+    high: Float[Tensor, "queries classes"]
     head: SoftmaxHead
     top: Int[Tensor, " queries"]
 
 
 def prepare(states: States, pair: Pair, *, distances: bool) -> Prepared:
-    """Geometry, log-probabilities and, for the centred contract, the distances rho_j."""
+    """Geometry, log-probabilities and, for the centred contract, the distances rho_j, at the exact geometry's place.
+
+    Rows whose squares may overflow are outside: nothing is known of their log-probabilities, and no bound is finite.
+    """
+    states, outside = _inside(states)
     geometry = states.geometry()
-    return prepared_from(states, geometry, class_scores(states, geometry, pair), pair, distances=distances)
+    off = geometry_error(states, geometry, torch.float64, torch.float64, "proved")
+    scores = class_scores(states, geometry, pair)
+    score_error = _score_error(geometry, off, scores, pair)
+    score_error = torch.where(outside[:, None], torch.inf, score_error) if bool(outside.any()) else score_error
+    prepared = prepared_from(states, geometry, scores, score_error)
+    prepared = replace(prepared, of_gap=off.of_gap, low=off.low, high=off.high)
+    if not distances:
+        return prepared
+    slopes = smooth_slopes(geometry, pair)
+    slope_error = pair.slope_change(geometry.nu, off.low, off.high) + pair.slope_rounding(geometry.nu, geometry.radii)
+    rho = class_distances(states, geometry, off, slopes, slope_error, prepared.head)
+    return replace(prepared, head=replace(prepared.head, distances=rho))
 
 
 def prepared_from(
-    states: States, geometry: Geometry, scores: Float[Tensor, "queries classes"], pair: Pair, *, distances: bool
+    states: States,
+    geometry: Geometry,
+    scores: Float[Tensor, "queries classes"],
+    score_error: Float[Tensor, "queries classes"],
 ) -> Prepared:
-    """The same from scores and a geometry that are at hand."""
+    """What there is without distances, from computed scores that are within `score_error` of those that are meant."""
     log_pi = log_softmax(scores)
+    # of a softmax of scores that are off by eps, twice that; then its own roundings: of differences of scores, of
+    # exponentials and their sum, of the logarithm
+    rounding = unit_roundoff(scores.dtype) * (4 * scores.abs().amax(dim=1) + 2 * scores.shape[1] + 40)
     head = SoftmaxHead(
         log_probabilities=log_pi,
         target=states.labels,
         gradient_scale=1 / states.temperature,
-        distances=_distances(states, geometry, pair, log_pi) if distances else None,
-        log_error=_log_error(states, geometry, scores),
+        log_error=2 * score_error.amax(dim=1) + rounding,
     )
-    return Prepared(states=states, geometry=geometry, head=head, top=log_pi.argmax(dim=1))
+    radii = geometry.radii
+    return Prepared(
+        states=states,
+        geometry=geometry,
+        of_gap=torch.zeros_like(radii),
+        low=radii,
+        high=radii,
+        head=head,
+        top=log_pi.argmax(dim=1),
+    )
 
 
-def _log_error(states: States, geometry: Geometry, scores: Tensor) -> Float[Tensor, " queries"]:
-    """A bound on the rounding of each log-probability: twice that of the worst score, plus the sum over classes.
+def _inside(states: States) -> tuple[States, Tensor]:
+    """The states with what is too large set to zero, and which rows that concerns."""
+    bank, lengths = states.bank, feature_lengths(states)
+    if bank.concentrations.max().item() > _LARGEST_LENGTH:
+        smaller = ClassBank(bank.directions, bank.concentrations.clamp_max(1.0), bank.biases)
+        return States(smaller, torch.zeros_like(states.features), states.labels, 1.0), lengths >= 0
+    outside = ~(lengths <= _LARGEST_LENGTH)
+    if not bool(outside.any()):
+        return states, outside
+    features = torch.where(outside[:, None], 0.0, states.features)
+    return States(bank, features, states.labels, states.temperature), outside
 
-    The formula of the difference adds at most 32 u g_j (16 covered every case tried), the bias 2u|q_j|.
+
+def _score_error(
+    geometry: Geometry, off: GeometryError, scores: Tensor, pair: Pair
+) -> Float[Tensor, "queries classes"]:
+    """|computed score - exact-arithmetic score at the exact geometry| (docs/theory.md, 6.10).
+
+    F moves by the integral of A between the radii: R has the slope 1/(2(nu + s)) in r^2 at most, A - R the pair's
+    allowance. Then the formula's roundings and that of adding the bias.
     """
-    u = torch.finfo(scores.dtype).eps / 2
-    worst = (32 * geometry.gaps + 4 * scores.abs() + 4 * states.bank.biases.abs()).amax(dim=1)
-    return u * (2 * worst + 2 * scores.shape[1] + 16)
+    nu, k = geometry.nu, geometry.concentrations
+    moved = off.of_gap / (2 * (nu + off.s_r)) + _moved(pair, nu, off.low, off.of_gap)
+    formula = pair.rounding(nu, k, geometry.radii, geometry.squared_gaps)
+    bias = unit_roundoff(scores.dtype) * scores.abs() + 4 * smallest_normal(scores.dtype)
+    return (moved + formula + bias) * _RAISED
 
 
-def _distances(states: States, geometry: Geometry, pair: Pair, log_pi: Tensor) -> Float[Tensor, "queries classes"]:
-    """rho_j = |hhat_j - c|, c = sum_j pi_j hhat_j, by two matrix products, rounded outward (docs/theory.md, 6.5).
+def _moved(pair: Allowance, nu: float, low: Tensor, of_gap: Tensor) -> Float[Tensor, "queries classes"]:
+    """What A - R integrates to between the computed and the exact radius, whose squares are within `of_gap`.
 
-    |hhat_j - c|^2 = A_j^2 - 2 hhat_j.c + |c|^2 is off by at most gamma (A_j + |c|)^2, which is added before the root.
-    Where one class dominates c is close to it, and this would be all error: for the top class the vector
-    hhat_w - c = -sum_{j != w} pi_j (hhat_j - hhat_w) is formed directly.
+    An allowance over x falls with x, so that the integral over squares is largest where it begins at low^2.
     """
-    slopes = radial_slopes(geometry, pair)
-    pi = log_pi.exp()
-    center = combine(states, pi * slopes)
-    bank, tau = states.bank, states.temperature[:, None]
-    along = (states.features * center).sum(dim=1, keepdim=True) / tau
-    inner = slopes * ((center @ bank.directions.T) * bank.concentrations + along)
-    norms = slopes * geometry.radii
-    length = torch.linalg.vector_norm(center, dim=1, keepdim=True)
-    # sums of p + C terms, each bounded by its share of (A_j + |c|)^2
-    gamma = 8 * (bank.dim + bank.num_classes + 32) * torch.finfo(pi.dtype).eps
-    # hhat_j is a sum of two vectors that may cancel: the products are as large as their lengths
-    size = slopes * (bank.concentrations + torch.linalg.vector_norm(states.features, dim=1, keepdim=True) / tau)
-    squares = (norms * norms - 2 * inner + length * length).clamp_min(0) + gamma * (
-        size + size.amax(dim=1, keepdim=True)
-    ) ** 2
-    rho: Tensor = squares.sqrt()
-    # the top class: sum_{j != w} pi_j hhat_j - (1 - pi_w) hhat_w
-    top = log_pi.argmax(dim=1)
-    weights = objective_weights(log_pi, top) * slopes
-    direct: Tensor = torch.linalg.vector_norm(combine(states, weights), dim=1)
-    spread = (
-        weights.abs() * (bank.concentrations + torch.linalg.vector_norm(states.features, dim=1, keepdim=True) / tau)
-    ).sum(dim=1)
-    return rho.scatter(1, top[:, None], (direct + gamma * spread)[:, None])
+    return pair.score_allowance(nu, low, torch.sqrt(low * low + of_gap), of_gap)
 
 
 def uniform_allowances(prepared: Prepared, *, matched_gaps: bool = True) -> Allowances:
@@ -96,39 +140,55 @@ def uniform_allowances(prepared: Prepared, *, matched_gaps: bool = True) -> Allo
 
     |e_i - e_j| <= min(|r_i - r_j| + |k_i - k_j|, g_i + g_j) for errors that integrate one function bounded by 1.
     """
-    geometry = prepared.geometry
-    d = geometry.gaps
+    geometry, low, of_gap = prepared.geometry, prepared.low, prepared.of_gap
+    r, k = geometry.radii, geometry.concentrations
+    d = _root_difference(geometry.squared_gaps.abs() + of_gap, low + k) * _RAISED
     if not matched_gaps:
         return Allowances(d=d, a=torch.ones_like(d))
 
-    def matched(index: Tensor) -> Tensor:
-        r, k = geometry.radii, geometry.concentrations
-        apart = (r - at_class(r, index)[:, None]).abs() + (k - k[index][:, None]).abs()
-        # the stored radii are right to two roundings each: outward
-        apart = apart + 4 * torch.finfo(r.dtype).eps * (r + at_class(r, index)[:, None])
-        return without(torch.minimum(apart, d + at_class(d, index)[:, None]), index, 0.0)
+    def apart(index: Tensor) -> Tensor:
+        return (r - at_class(r, index)[:, None]).abs() + (k - k[index][:, None]).abs()
 
-    return Allowances(d=d, a=torch.ones_like(d), to_target=matched(prepared.head.target), to_top=matched(prepared.top))
+    moved = _root_difference(of_gap, low + r) + _ROUNDED * r
+    return _matched(prepared, Allowances(d=d, a=torch.ones_like(d)), apart, moved)
 
 
-def own_allowances(prepared: Prepared, pair: Pair, *, matched_gaps: bool = True) -> Allowances:
-    """The pair's own envelope: d_j integrated between k_j and r_j, a_j at r_j, and its matched gaps unless told.
+def _root_difference(squares: Tensor, total: Tensor) -> Tensor:
+    """|x - y| from |x^2 - y^2| and x + y or less; also at most the root, where x + y may be nothing."""
+    return torch.minimum(squares / total, torch.sqrt(squares)).nan_to_num(nan=0.0)
+
+
+def own_allowances(prepared: Prepared, pair: Allowance, *, matched_gaps: bool = True) -> Allowances:
+    """An envelope of its own: d_j integrated between k_j and r_j, a_j at r_j, and its matched gaps unless told.
 
     Only the centred contract uses matched gaps, and they cost more than all the rest.
     """
     geometry = prepared.geometry
     nu, k, r = geometry.nu, geometry.concentrations, geometry.radii
-    d = pair.score_allowance(nu, k, r, geometry.squared_gaps)
-    a = pair.allowance(nu, r)
+    moved = _moved(pair, nu, prepared.low, prepared.of_gap)
+    d = (pair.score_allowance(nu, k, r, geometry.squared_gaps) + moved) * _RAISED
+    own = Allowances(d=d, a=pair.allowance_over(nu, prepared.low, prepared.high))
     if not matched_gaps:
-        return Allowances(d=d, a=a)
+        return own
+
+    def apart(index: Tensor) -> Tensor:
+        ends = pair.score_allowance(nu, k[index][:, None], k.expand_as(r))
+        return pair.score_allowance(nu, at_class(r, index)[:, None], r) + ends
+
+    return _matched(prepared, own, apart, moved + _ROUNDED * r * own.a)
+
+
+def _matched(
+    prepared: Prepared,
+    allowances: Allowances,
+    apart: Callable[[Tensor], Tensor],
+    moved: Float[Tensor, "queries classes"],
+) -> Allowances:
+    """The same with bounds on |e_j - e_y| and |e_j - e_w|: `apart` at the computed radii, widened by both `moved`."""
+    d = allowances.d
 
     def matched(index: Tensor) -> Tensor:
-        radius, ratio = at_class(r, index)[:, None], at_class(a, index)[:, None]
-        ends = k[index][:, None]
-        apart = pair.score_allowance(nu, radius, r) + pair.score_allowance(nu, ends, k.expand_as(r))
-        # the stored radii are right to two roundings each: outward, with the larger of the two allowances
-        apart = apart + 4 * torch.finfo(r.dtype).eps * (r + radius) * torch.maximum(a, ratio)
-        return without(torch.minimum(apart, d + at_class(d, index)[:, None]), index, 0.0)
+        widened = (apart(index) + moved + at_class(moved, index)[:, None]) * _RAISED
+        return without(torch.minimum(widened, d + at_class(d, index)[:, None]), index, 0.0)
 
-    return Allowances(d=d, a=a, to_target=matched(prepared.head.target), to_top=matched(prepared.top))
+    return replace(allowances, to_target=matched(prepared.head.target), to_top=matched(prepared.top))

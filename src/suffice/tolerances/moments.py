@@ -20,6 +20,8 @@ __all__ = ["Enclosure", "Moments", "Sums", "moments", "settle", "sums_over_class
 
 # Past this share of the mass on one class, plain subtractions lose digits: such rows go to direct evaluation.
 MOST_MASS = 1 - 1e-3
+# Allowances that the series are used for, against underflow of their powers.
+_LEAST = 1e-80
 # Enough for full accuracy from any start that is admitted; evaluations on scalars cost little.
 _SECANT_STEPS = 4
 # The accepted end is this far below the root, relatively: past the rounding of the bounds, so that it is accepted.
@@ -182,7 +184,9 @@ def settle(
         "gradient": (2 * torch.minimum(sums.largest / 2, sums.spread) + sums.ratio) * scale,
     }
     start = torch.stack([budgets[name] / slopes[name] for name in names]).amin(dim=0)
-    usable = (sums.peak <= MOST_MASS) & (sums.largest > 0)
+    # third powers of allowances in this range neither underflow nor overflow, nor do the sums that matter
+    usable = (sums.peak <= MOST_MASS) & (sums.largest > _LEAST) & (sums.largest < 1 / _LEAST)
+    usable &= torch.stack(list(slopes.values())).amin(dim=0) > _LEAST**2
     usable &= torch.isfinite(start) & (start > 0) & (start * sums.largest < 0.1)
     b = torch.where(usable, start, 1.0)
     error = torch.log(load(b))

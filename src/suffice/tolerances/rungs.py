@@ -16,10 +16,11 @@ from torch import Tensor
 
 from suffice.contracts.bounds import Bounds
 from suffice.objectives.executed import DTYPES, Executed, executable, execute, has_bfloat16
+from suffice.pairs.debye import DebyePair
 from suffice.states import ClassBank, States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.execution import executed_errors
-from suffice.tolerances.rounding_terms import feature_lengths, of_geometry
+from suffice.tolerances.geometry_error import feature_lengths, gap_roundings
 from suffice.tolerances.solving import accepts, contract_named, loads
 from suffice.tolerances.summed import ClassTable, bounds_ahead, class_table, summed_bounds
 
@@ -51,6 +52,11 @@ class Kind(NamedTuple):
         """Such as "debye4/float32", or "debye2/float32/bfloat16" with bfloat16 inputs."""
         dtypes = dict.fromkeys((self.dtype, self.inputs))
         return "/".join([f"debye{self.order}", *(str(dtype).removeprefix("torch.") for dtype in dtypes)])
+
+    @property
+    def pair(self) -> DebyePair:
+        """What is executed."""
+        return DebyePair(order=self.order)
 
     def here(self, nu: float, device: torch.device) -> bool:
         """Whether it can be executed at this nu on this device."""
@@ -213,7 +219,7 @@ def _within_reach(states: States, budgets: Budgets, model: str, length: float) -
 
 @cache
 def _product_error(dim: int, kind: Kind, model: str) -> float:
-    return of_geometry(dim, kind.dtype, kind.inputs, model)[0]
+    return gap_roundings(dim, kind.dtype, kind.inputs, model)[0]
 
 
 def climb(states: States, budgets: Budgets, contract: str, model: str, among: Tensor | None = None) -> Iterator[Step]:
@@ -235,7 +241,7 @@ def climb(states: States, budgets: Budgets, contract: str, model: str, among: Te
                     continue
                 some = part[rows]
                 executed = rung.kind.execute(some)
-                made = executed_errors(some, executed, distances=contract == "centered", model=model)
+                made = executed_errors(some, executed, rung.kind.pair, distances=contract == "centered", model=model)
                 found = made.bounds(bounds)
                 met = accepts(loads(found, budgets, rows, start, part.temperature))
                 yield Step(rows=start + rows, rung=rung, executed=executed, bounds=found, certified=met)

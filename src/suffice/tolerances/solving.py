@@ -166,6 +166,8 @@ def invert_directly(
     reach = (2000 - 4 * head.log_probabilities.amin(dim=1)) / positive
     # past this scale every exponential has run its course; only the ratio term still grows, and the guess knows it
     cap = torch.maximum(torch.where(positive < torch.inf, reach, 1.0), 4 * guess)
+    # where nothing is known of the log-probabilities, not even zero is accepted
+    cap = torch.where(torch.isfinite(head.slack), cap, 0.0)
     # every closed budget accepts zero unless there is more; the strict margin test can always reject it
     some = None
     if level is not None:

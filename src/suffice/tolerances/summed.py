@@ -21,18 +21,11 @@ from suffice.contracts.bounds import Bounds
 from suffice.objectives.executed import Executed, roundings_of_product
 from suffice.objectives.softmax import at_class
 from suffice.pairs.constants import closed_form_constant
+from suffice.pairs.roundings import formula_roundings, ratio_roundings
 from suffice.rounding import gamma, smallest_normal, ulps, unit_roundoff
 from suffice.states import ClassBank, States
-from suffice.tolerances.rounding_terms import (
-    OUTWARD,
-    feature_lengths,
-    formula_roundings,
-    norm_error,
-    of_geometry,
-    over_classes,
-    ratio_roundings,
-    underflow,
-)
+from suffice.tolerances.geometry_error import OUTWARD, direction_error, feature_lengths, gap_roundings
+from suffice.tolerances.rounding_terms import over_classes, underflow
 
 __all__ = ["ClassTable", "bounds_ahead", "class_table", "summed_bounds"]
 
@@ -103,12 +96,12 @@ def class_table(
     `lengths` are the `feature_lengths`, if they are at hand.
     """
     bank = states.bank
-    norm = norm_error(bank.dim)
     tau = states.temperature.numpy(force=True)
     sizes = (feature_lengths(states) if lengths is None else lengths).numpy(force=True)
     k, c = bank.concentrations.numpy(force=True), bank.biases.numpy(force=True)
-    # the lengths are from above, by less than twice this
-    least, most, coldest = max(sizes.min() * (1 - 3 * norm) - 1e-149, 0.0), sizes.max(), tau.min()
+    # the lengths are from above, by less than this
+    over = 8 * direction_error(bank.dim)
+    least, most, coldest = max(sizes.min() * (1 - over) - 1e-149, 0.0), sizes.max(), tau.min()
     largest = 2.0 ** _EXPONENT[dtype]
     # what is computed from such numbers neither overflows nor becomes nothing
     extremes = (k.max() + most + bank.nu) ** 2, np.abs(c).max(), tau.max() * (1 + most), 1 / coldest
@@ -137,22 +130,22 @@ def _table(
     most: float,
     coldest: float,
 ) -> ClassTable:
-    u, tiny, norm = unit_roundoff(dtype), smallest_normal(dtype), norm_error(bank.dim)
+    u, tiny, of_mu = unit_roundoff(dtype), smallest_normal(dtype), direction_error(bank.dim)
     e, log = ulps("exp", dtype), ulps("log1p", dtype)
     k_hat = bank.concentrations.to(dtype).double().numpy(force=True)
     nu, dim, classes = bank.nu, bank.dim, bank.num_classes
     squared = k * k
 
     # geometry: 8.2 with |D| <= size; the clamp can act where k <= 2|u|
-    size = (2 * k + most) * (most * (1 + norm))
-    of_product, of_square = of_geometry(dim, dtype, inputs, model)
+    size = (2 * k + most) * most
+    of_product, of_square = gap_roundings(dim, dtype, inputs, model)
     of_d = most * (of_product * 2 * k + of_square * most) + u * size
     of_d += np.where(k <= 2 * most, 4 * u * squared, 0.0)
     of_d += (tiny * (dim + 2) * (1 + 1 / coldest)) * (2 * k + (2 * most + 1))
     of_k = np.abs(k_hat - k) * (k_hat + k)
     of_r = of_d * (1 + 2 * u) + of_k
     apart = np.maximum(np.maximum(k - most, least - k), 0)
-    square = np.maximum(apart * apart / OUTWARD - 2 * norm * most * k - of_r, 0)
+    square = np.maximum(apart * apart / OUTWARD - of_r, 0)
     s = np.sqrt(square + nu * nu) / OUTWARD
     s_k = np.sqrt(k_hat * k_hat - of_k + nu * nu) / OUTWARD
     moved = of_r / (2 * (nu + s)) + of_k / (2 * (nu + s_k))
@@ -164,19 +157,18 @@ def _table(
     formula = constant / (reach ** (order + 1) * both)
     growing = formula + (formula_roundings(order, nu) * u) / both
     largest = size + of_r
-    phi = np.minimum(most * (1 + 2 * math.sqrt(norm)), largest / (2 * (nu + reach)))
+    phi = np.minimum(most, largest / (2 * (nu + reach)))
     fixed = moved + (u * (1 + 2 * u)) * (phi + moved + growing * largest + 3 * np.abs(c)) + 4 * tiny
     t = fixed + growing * largest
 
     # ratios: the formula's slope, the change of geometry, all of R where the executed radius may be 0
-    v = (k + most) * (1 + norm)
+    v = k + most
     lead = 1 / (nu + s)
     own = constant / s ** (order + 2)
-    of_v = of_r + norm * squared
     positive = square > 0
-    a = v * (own + of_r * lead**3) + np.where(positive, 0.0, np.sqrt(of_v) * lead)
-    # exact |h_j|: R at the largest radius, and what |v| may be longer than r
-    h = v / (nu + np.sqrt(nu * nu + v * v)) + math.sqrt(norm) * k * lead
+    a = v * (own + of_r * lead**3) + np.where(positive, 0.0, np.sqrt(of_r) * lead)
+    # exact |h_j|: R at the largest radius
+    h = v / (nu + np.sqrt(nu * nu + v * v))
 
     # the slope's rounding, 8.4; a positive executed radius is at least k u
     radius = np.where(positive, np.sqrt(square), np.where(k_hat > 1e-9, k_hat * (u / 4), 0.0))
@@ -196,10 +188,10 @@ def _table(
     pulls = gamma(roundings_of_product(classes, "classes", dtype) + 12, dtype, model)
     along = (of_total + gamma(12, dtype)) * (1 + of_total) * most
     wide = slope * (k + most)
-    b = a + (1 + of_weight + of_total) * ((pulls * k + along) * slope + of_slope * v)
+    b = a + (1 + of_weight + of_total) * (((pulls + of_mu) * k + along) * slope + of_slope * v)
     b += ((1 + of_weight) * of_sum) * wide
     of_sums = gamma(classes + 16, dtype)
-    z = (2 * (of_weight + of_total + 2 * of_sums)) * wide**2 + slope * (slope * of_v + 2 * of_slope * v * v)
+    z = (2 * (of_weight + of_total + 2 * of_sums)) * wide**2 + slope * (slope * of_r + 2 * of_slope * v * v)
 
     t_max, longest, widest = float(t.max()) * (1 + 1e-6), float((h + a).max()) * OUTWARD, float(wide.max()) * OUTWARD
     grown = math.exp(2 * t_max) if t_max <= _LARGEST_T else math.inf
@@ -348,7 +340,7 @@ def _variance(states: States, executed: Executed, table: ClassTable, sums: _Sums
     """sum_j pi_j |hhat_j - c|^2 from above, c their mean: sum_j w_j |hhat_j|^2 - 2 tau g.hhat_y - tau^2 |g|^2 (8.7)."""
     target, tau = states.labels.numpy(force=True), states.temperature.numpy(force=True)
     square, cross = sums.gradient * tau * tau, sums.along * sums.slope * tau
-    rounded = gamma(states.bank.dim + 16, executed.dtype)
+    rounded = gamma(states.bank.dim + 16, executed.dtype) + direction_error(states.bank.dim)
     lost = table.slope_error[target] + rounded * table.slope_size[target]
     error = sums.z * raised + 2 * np.sqrt(square) * lost * (1 + 2 * rounded) + 2 * rounded * square
     error += 2 * after * (table.longest + after)

@@ -54,7 +54,7 @@ def tolerance(
 
     Any pair whose ratio error is at most b* (over the endpoints' whole range, for the centred contract; over each
     endpoint's own path for the others) meets the budgets at that state. The approximate outputs are `pair`'s and stay
-    fixed. Scope `analytic`: mathematical error of the surrogate at the stored geometry, not rounding. In scope
+    fixed. Scope `analytic`: mathematical error of the surrogate at the exact geometry, not rounding. In scope
     `execution` it is the primitive error that is harmless *beside* the rounding of this execution (see `certify`); the
     status is "zero" where that alone is over a budget.
     """

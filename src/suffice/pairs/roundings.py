@@ -1,0 +1,51 @@
+"""What executing the ladder's formulas adds to them, in units of the roundoff (docs/theory.md, 8.3 and 8.4)."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+
+from suffice.pairs import ladder
+from suffice.rounding import ulps, unit_roundoff
+
+__all__ = ["formula_roundings", "ratio_roundings", "slope_sizes"]
+
+
+@cache
+def formula_roundings(order: int, nu: float) -> float:
+    """c with |executed difference - exact difference at the same k and squared gap| <= c u |s_r - s_k| (8.3)."""
+    h, log = (ulps(name, torch.float64) / unit_roundoff(torch.float64) for name in ("hypot", "log1p"))
+    # of the difference of the two s, its share in the logarithms, and the sums
+    quotient = 3 + max(4, h)
+    value = quotient + (quotient + h + 4 + log) / 2 + (quotient + h + 2 + log) / 3 + 3.5 + 1
+    if order == 1:
+        return value
+    coefficients = [abs(float(a)) for a in ladder.potential_coefficients(order, nu)]
+    # the divided difference and its derivative on |theta| <= 3/4, by the sizes of their terms
+    size = sum(i * a * 0.75 ** (i - 1) for i, a in enumerate(coefficients) if i)
+    steep = sum(i * (i - 1) * a * 0.75 ** max(i - 2, 0) for i, a in enumerate(coefficients) if i)
+    return value + ((4 * len(coefficients) + 12 + 2 * h) * size + (8 + h) * steep) / nu**2
+
+
+@cache
+def slope_sizes(order: int, nu: float) -> tuple[float, float]:
+    """Bounds on |P| and |P'| over |theta| <= 3/4, where A_n/x = 1/(nu + s) - 1/(2 s^2) + P(theta)/s^3."""
+    if order == 1:
+        return 0.0, 0.0
+    coefficients = [abs(float(a)) for a in ladder.ratio_coefficients(order, nu)]
+    size = sum(a * 0.75**i for i, a in enumerate(coefficients))
+    steep = sum(i * a * 0.75 ** (i - 1) for i, a in enumerate(coefficients) if i)
+    return size, steep
+
+
+@cache
+def ratio_roundings(order: int, nu: float) -> tuple[float, float]:
+    """c_0, c_1 with |executed A - A| <= u (c_0 x/(nu + s) + c_1 x/s^2) at the same squared radius (8.4)."""
+    h = ulps("hypot", torch.float64) / unit_roundoff(torch.float64)
+    first = 12 + 2 * h
+    if order == 1:
+        return first, 12 + 4 * h
+    size, steep = slope_sizes(order, nu)
+    terms = len(ladder.ratio_coefficients(order, nu))
+    return first, (3 * terms + 16 + 4 * h) * (0.5 + size / nu) + (6 + h) * steep / nu
