@@ -53,9 +53,8 @@ def test_ordinary_states_as_the_reference_has_them(shape: tuple[int, int], seed:
             assert float(found.gradient.mid()) == pytest.approx(theirs.gradient, rel=1e-6)
         # the exact outputs are no distance from themselves
         truth = sf.reference(states[i : i + 1])
-        away = ours.distances(
-            truth.loss.mid.item(), truth.probabilities.mid[0].tolist(), truth.gradient.mid[0].tolist(), 0
-        )
+        probabilities, gradient = truth.probabilities.mid[0].tolist(), truth.gradient.mid[0].tolist()
+        away = ours.distances(oracle.Numbers(truth.loss.mid.item(), probabilities, gradient, 0))
         assert away.loss < 1e-9 * (1 + abs(truth.loss.mid.item()))
         assert away.gradient < 1e-9 * (1 + truth.gradient.mid.norm().item())
 

@@ -20,10 +20,12 @@ from torch import Tensor
 
 # no float64 bound but 0 is below 2^-1074: a ball that ends below this needs no digits
 _NOTHING = -1200
-_WIDTH = 2.0**-24
+WIDTH = 2.0**-24
+# for what the usual width leaves open
+NARROWER = 2.0**-200
 _MOST_BITS = 40_000
-# exp of less than this is between 0 and 1e-450000
-_LOWEST = -(2**20)
+# Arb's exponential has no digits below about this: it is then between 0 and that of this
+_LOWEST = -(2**100)
 
 # of a bound: an actual error as far below it as this needs no digits
 _BELOW = 1e-6
@@ -50,6 +52,16 @@ class States(Protocol):
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """What some program returned for a state."""
+
+    loss: float
+    probabilities: Sequence[float]
+    gradient: Sequence[float]
+    winner: int
+
+
+@dataclass(frozen=True)
 class Errors:
     """|loss error|, total variation and |gradient error| as balls; `agrees` is None where a tie leaves it open."""
 
@@ -58,10 +70,10 @@ class Errors:
     gradient: arb
     agrees: bool | None
 
-    def is_narrow(self, floors: Sequence[arb | None]) -> bool:
+    def is_narrow(self, floors: Sequence[arb | None], width: float) -> bool:
         """Whether each ball is, beside its floor."""
         balls = (self.loss, self.probability, self.gradient)
-        return all(is_narrow(ball, floor=floor) for ball, floor in zip(balls, floors, strict=True))
+        return all(is_narrow(ball, width, floor) for ball, floor in zip(balls, floors, strict=True))
 
 
 def verdict(error: arb, bound: float) -> str:
@@ -73,7 +85,7 @@ def verdict(error: arb, bound: float) -> str:
     return "above" if error > arb(bound) else "open"
 
 
-def is_narrow(ball: arb, width: float = _WIDTH, floor: arb | None = None) -> bool:
+def is_narrow(ball: arb, width: float = WIDTH, floor: arb | None = None) -> bool:
     """Narrow beside its value, or below the floor: everything that float64 has unless it is given."""
     if not ball.is_finite():
         return False
@@ -208,7 +220,9 @@ class OracleState:
             self._geometry[bits] = Geometry(self)
         return self._geometry[bits]
 
-    def _narrow(self, order: int, floors: Floors, make: Callable[[Geometry], list[Errors]]) -> list[Errors]:
+    def _narrow(
+        self, order: int, floors: Floors, width: float, make: Callable[[Geometry], list[Errors]]
+    ) -> list[Errors]:
         bits = self._bits(order)
         least = [arb(x) * _BELOW if x > 0 else None for x in floors]
         while True:
@@ -216,35 +230,43 @@ class OracleState:
                 geometry = self.at(bits)
                 if geometry.decided:
                     found = make(geometry)
-                    if 2 * bits > _MOST_BITS or all(each.is_narrow(least) for each in found):
+                    if 2 * bits > _MOST_BITS or all(each.is_narrow(least, width) for each in found):
                         return found
             bits = 64 * math.ceil(bits * 1.7 / 64)
             if bits > _MOST_BITS:
                 raise ArithmeticError(f"No decision with {_MOST_BITS} bits")
 
-    def errors(self, order: int, floors: Floors = (0.0, 0.0, 0.0)) -> Errors:
+    def errors(self, order: int, floors: Floors = (0.0, 0.0, 0.0), width: float = WIDTH) -> Errors:
         """What the formula of an order is off, in exact arithmetic.
 
         Balls need no digits where they end a million times below the floors: the bounds that they are compared with.
         """
-        return self._narrow(order, floors, lambda g: [g.errors(order)])[0]
+        return self._narrow(order, floors, width, lambda g: [g.errors(order)])[0]
 
-    def distances(
-        self,
-        loss: float,
-        probabilities: Sequence[float],
-        gradient: Sequence[float],
-        winner: int,
-        floors: Floors = (0.0, 0.0, 0.0),
-    ) -> Errors:
+    def distances(self, numbers: Numbers, floors: Floors = (0.0, 0.0, 0.0), width: float = WIDTH) -> Errors:
         """How far given numbers are from the exact ones; whether the given winner is the exact one."""
-        return self._narrow(1, floors, lambda g: [g.distances(loss, probabilities, gradient, winner)])[0]
+        return self._narrow(1, floors, width, lambda g: [g.distances(numbers)])[0]
 
     def responses(
-        self, order: int, b: float, seed: int, count: int = 4, floors: Floors = (0.0, 0.0, 0.0)
+        self,
+        order: int,
+        b: float,
+        seed: int,
+        *,
+        count: int = 4,
+        floors: Floors = (0.0, 0.0, 0.0),
+        width: float = WIDTH,
+        numbers: Numbers | None = None,
     ) -> list[Errors]:
-        """Errors when the exact side is F_n - E, A_n - E' for functions |E'| <= b of either sign between endpoints."""
-        return self._narrow(order, floors, lambda g: g.responses(order, b, torch.Generator().manual_seed(seed), count))
+        """Errors when the exact side is F_n - E, A_n - E' for functions |E'| <= b of either sign between endpoints.
+
+        Of the formula in exact arithmetic, or of given numbers.
+        """
+
+        def make(geometry: Geometry) -> list[Errors]:
+            return geometry.responses(order, b, torch.Generator().manual_seed(seed), count, numbers)
+
+        return self._narrow(order, floors, width, make)
 
 
 def _quotient(x: float, tau: float) -> float:
@@ -313,21 +335,26 @@ class Geometry:
         along = sum(coefficients, arb(0))
         return [(x + along * u) / self.tau for x, u in zip(pulled, self.u, strict=True)]
 
-    def outputs(self) -> tuple[arb, list[arb], list[arb]]:
-        y = self.label
-        p, top = self.softmax(self.scores)
-        others = sum((_exp(self.scores[j] - self.scores[top]) for j in self.classes if j != top), arb(0))
-        loss = self.scores[top] - self.scores[y] + others.log1p() if y != top else others.log1p()
-        weights = _weights(p, y)
-        return loss, p, self.vector([w * s for w, s in zip(weights, self.slopes, strict=True)])
+    def outputs(self, scores: list[arb], slopes: list[arb]) -> tuple[arb, list[arb], list[arb]]:
+        """Loss, probabilities and gradient of an exact side: Bessel's, or one that an error function makes."""
+        p, _ = self.softmax(scores)
+        weights = _weights(p, self.label)
+        return self.loss(scores), p, self.vector([w * s for w, s in zip(weights, slopes, strict=True)])
 
-    def distances(self, loss: float, probabilities: Sequence[float], gradient: Sequence[float], winner: int) -> Errors:
-        exact_loss, p, exact_gradient = self.outputs()
+    def loss(self, scores: list[arb]) -> arb:
+        """-log P_y, small where the target holds nearly all."""
+        top = max(self.classes, key=lambda j: scores[j].mid())
+        others = sum((_exp(q - scores[top]) for j, q in enumerate(scores) if j != top), arb(0)).log1p()
+        return others if self.label == top else scores[top] - scores[self.label] + others
+
+    def distances(self, numbers: Numbers, scores: list[arb] | None = None, slopes: list[arb] | None = None) -> Errors:
+        scores = self.scores if scores is None else scores
+        loss, p, gradient = self.outputs(scores, self.slopes if slopes is None else slopes)
         return Errors(
-            loss=abs(exact_loss - loss),
-            probability=sum((abs(a - arb(b)) for a, b in zip(p, probabilities, strict=True)), arb(0)) / 2,
-            gradient=_length([a - arb(b) for a, b in zip(exact_gradient, gradient, strict=True)]),
-            agrees=self._agrees(self.scores, winner),
+            loss=abs(loss - numbers.loss),
+            probability=sum((abs(a - arb(b)) for a, b in zip(p, numbers.probabilities, strict=True)), arb(0)) / 2,
+            gradient=_length([a - arb(b) for a, b in zip(gradient, numbers.gradient, strict=True)]),
+            agrees=self._agrees(scores, numbers.winner),
         )
 
     def errors(self, order: int) -> Errors:
@@ -351,10 +378,16 @@ class Geometry:
         """From exact scores, approximate ones that are e above them, approximate slopes and what those are off."""
         y = self.label
         p, top = self.softmax(exact)
-        loss = sum((p[j] * (e[j] - e[y]).expm1() for j in self.classes if j != y), arb(0)).log1p()
-        moves = [(x - e[top]).expm1() if j != top else arb(0) for j, x in enumerate(e)]
-        z = sum((a * m for a, m in zip(p, moves, strict=True)), arb(0))
-        change = [a * (m - z) / (1 + z) for a, m in zip(p, moves, strict=True)]
+        if all(abs(x - e[top]) < 1 for x in e):
+            # from the errors alone, so that nothing cancels
+            loss = sum((p[j] * (e[j] - e[y]).expm1() for j in self.classes if j != y), arb(0)).log1p()
+            moves = [(x - e[top]).expm1() if j != top else arb(0) for j, x in enumerate(e)]
+            z = sum((a * m for a, m in zip(p, moves, strict=True)), arb(0))
+            change = [a * (m - z) / (1 + z) for a, m in zip(p, moves, strict=True)]
+        else:
+            # exponentials of large errors have no digits, but then the two sides differ in their first ones
+            loss = self.loss(approximate) - self.loss(exact)
+            change = [a - b for a, b in zip(self.softmax(approximate)[0], p, strict=True)]
         weights = _weights(p, y)
         coefficients = [
             c * hat + w * off for c, hat, w, off in zip(change, hat_slopes, weights, differences, strict=True)
@@ -372,7 +405,9 @@ class Geometry:
             return False
         return True if all(margin > 0 for margin in margins) else None
 
-    def responses(self, order: int, b: float, generator: torch.Generator, count: int) -> list[Errors]:
+    def responses(
+        self, order: int, b: float, generator: torch.Generator, count: int, numbers: Numbers | None
+    ) -> list[Errors]:
         bank = self.bank
         hats = [bank.surrogate(order, r) for r in self.r]
         slopes = [slope for _, slope in hats]
@@ -394,7 +429,11 @@ class Geometry:
                 _ratio_error(sign * arb(b), slope * r) / r if r > 0 else arb(0)
                 for sign, slope, r in zip(at_radii, slopes, self.r, strict=True)
             ]
-            found.append(self._errors(exact, e, slopes, differences, approximate))
+            if numbers is None:
+                found.append(self._errors(exact, e, slopes, differences, approximate))
+            else:
+                moved = [slope - off for slope, off in zip(slopes, differences, strict=True)]
+                found.append(self.distances(numbers, exact, moved))
         return found
 
     def _sign_functions(
