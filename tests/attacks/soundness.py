@@ -31,6 +31,8 @@ ENVELOPES: tuple[Any, ...] = (
     sf.Uniform("preliminary"),
     sf.StateEnvelope(),
 )
+# the constants of the uniform envelopes, times nu^-3 (docs/theory.md, 3.4)
+UNIFORM = {"quarter": 1 / 4, "eleventh": 1 / 11, "preliminary": 1.0}
 # compiling a program takes seconds: one dimension and order are compiled, on states that have it
 COMPILED_DIM, COMPILED_ORDER = 8, 4
 # whatever a public call may say no with; a refusal is no violation, but it is counted
@@ -155,6 +157,21 @@ class Attack:
                     group, call, row, bounds, truth, lambda r=row: self.truths[r].errors(pair.order, width=NARROWER)
                 )
                 self._consistent(group, call, row, found, i, truth, budgets)
+                self._headroom(call, contract, row, float(found.headroom[i]), pair, budgets)
+
+    def _headroom(
+        self, call: str, contract: str, row: int, headroom: float, pair: sf.DebyePair, budgets: sf.Budgets
+    ) -> None:
+        """A uniform envelope times its headroom is a b: no error function of that size breaks a budget."""
+        constant = UNIFORM.get(getattr(pair.envelope, "name", ""))
+        if constant is None or not 0 < headroom < 1e290:
+            return
+        b = headroom * constant / self.states.bank.nu**3 * (1 - 1e-14)
+        for name in QUANTITIES:
+            if getattr(budgets, name) is not None:
+                group = f"analytic headroom {contract}"
+                said = call.replace(f"analytic {contract}", group, 1) + f" headroom {headroom:.9g}"
+                self._respond(group, said, row, pair.order, b, name, float(getattr(budgets, name)), None)
 
     def _consistent(
         self, group: str, call: str, row: int, found: Any, i: int, truth: Errors, budgets: sf.Budgets
@@ -215,18 +232,23 @@ class Attack:
                     self.tally.infinite[group] += 1
                     self.tally.compared[group] += 1
                     continue
-                floors: Floors = tuple(budget if q == name else 1e300 for q in QUANTITIES)  # type: ignore[assignment]
                 said = f"{call} {budget:.6g} b {b:.9g} {found.status[i]}"
-                for width in (WIDTH, NARROWER):
-                    responses = self.truths[row].responses(
-                        pair.order, b, self.seed, count=2, floors=floors, width=width, numbers=numbers[i]
-                    )
-                    # only the worst is told
-                    worst = max((getattr(each, name) for each in responses), key=lambda x: x.upper())
-                    if verdict(worst, budget) != "open":
-                        break
-                self.tally.compared[group] += len(responses) - 1
-                self._judge(group, said, row, name, budget, worst)
+                self._respond(group, said, row, pair.order, b, name, budget, numbers[i])
+
+    def _respond(
+        self, group: str, call: str, row: int, order: int, b: float, name: str, budget: float, numbers: Numbers | None
+    ) -> None:
+        floors: Floors = tuple(budget if each == name else 1e300 for each in QUANTITIES)  # type: ignore[assignment]
+        for width in (WIDTH, NARROWER):
+            responses = self.truths[row].responses(
+                order, b, self.seed, count=2, floors=floors, width=width, numbers=numbers
+            )
+            # only the worst is told
+            worst = max((getattr(each, name) for each in responses), key=lambda x: x.upper())
+            if verdict(worst, budget) != "open":
+                break
+        self.tally.compared[group] += len(responses) - 1
+        self._judge(group, call, row, name, budget, worst)
 
     def _evaluates(self) -> bool:
         try:
