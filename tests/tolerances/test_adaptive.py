@@ -9,6 +9,7 @@ import torch
 import suffice as sf
 from suffice.objectives.executed import has_bfloat16
 from suffice.tolerances.rungs import Kind
+from suffice.tolerances.summed import class_table
 from tests.tolerances.test_execution import adversarial, exact_of
 
 BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-2)
@@ -96,3 +97,8 @@ def test_proco_trains_with_it() -> None:
     assert careful.last is not None
     assert careful.last.certified.all()
     assert set(careful.last.rung) <= {rung.name for rung in sf.rungs()}
+
+
+def test_magnitudes_out_of_range_have_no_table_and_no_warning() -> None:
+    bank = sf.ClassBank(torch.eye(6)[:3], torch.tensor([1.0, 2.0, 1e160], dtype=torch.float64))
+    assert class_table(sf.States(bank, torch.ones(2, 6), [0, 1], 1.0), 2, torch.float64, "proved") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, replace
 
 import pytest
@@ -21,6 +22,9 @@ from suffice.tolerances.solving import CONTRACTS
 from suffice.tolerances.summed import bounds_ahead, class_table, summed_bounds
 
 BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-3)
+needs_compiler = pytest.mark.skipif(
+    shutil.which("g++") is None and shutil.which("clang++") is None, reason="needs a C++ compiler"
+)
 
 
 def exact_outputs(state: sf.States) -> tuple[arb, list[arb], list[arb]]:
@@ -270,12 +274,14 @@ def test_no_execution_breaks_its_bound() -> None:
     assert wrong == 0
 
 
+@needs_compiler
 def test_the_bound_holds_for_compiled_code() -> None:
     wrong, compared, _ = _attack(14, 4, compiled=(True,), rungs=[(4, torch.float32), (4, torch.float64)])
     assert compared > 300
     assert wrong == 0
 
 
+@needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("quarter", range(4))
 def test_no_execution_breaks_its_bound_at_many_states(quarter: int) -> None:
@@ -374,10 +380,76 @@ def test_wrong_arguments() -> None:
         sf.certify(small, BUDGETS, pair, scope="execution", dtype=torch.float32)
     torch.set_float32_matmul_precision("high")
     try:
-        with pytest.raises(ValueError, match="get_float32_matmul_precision"):
+        with pytest.raises(ValueError, match="set_float32_matmul_precision"):
             sf.certify(states, BUDGETS, pair, scope="execution", dtype=torch.float32)
     finally:
         torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="this torch has one setting for all products")
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(place, value) for place in ("", "mkldnn", "mkldnn.matmul") for value in ("bf16", "tf32")]
+    + [("cuda.matmul", "tf32")],
+)
+def test_products_of_lower_precision_are_refused(place: str, value: str) -> None:
+    """Every setting that may turn a float32 product into another one; this machine's products need not change by it."""
+    states = adversarial(9, 3, 7, 64)
+    owner = torch.backends
+    for name in filter(None, place.split(".")):
+        owner = getattr(owner, name)
+    # what another test set at an operation would hide what is set above it
+    changed = (torch.backends.mkldnn.matmul, torch.backends.cuda.matmul, owner)
+    before = [each.fp32_precision for each in changed]
+    try:
+        for each in changed:
+            each.fp32_precision = "none"
+        owner.fp32_precision = value
+        with pytest.raises(ValueError, match=f"fp32_precision to be 'none' or 'ieee', .* but got '{value}'"):
+            execute(states, 4, torch.float32)
+        # float64 has no such products
+        execute(states, 4, torch.float64)
+        owner.fp32_precision = "ieee"
+        execute(states, 4, torch.float32)
+        # what is set at the operation decides, whatever is set above it
+        torch.backends.mkldnn.matmul.fp32_precision = torch.backends.cuda.matmul.fp32_precision = "ieee"
+        torch.backends.fp32_precision = "tf32"
+        execute(states, 4, torch.float32)
+    finally:
+        torch.backends.fp32_precision = "none"
+        for each, setting in zip(changed, before, strict=True):
+            each.fp32_precision = setting
+
+
+@needs_compiler
+def test_programs_of_every_order_and_dimension_are_compiled() -> None:
+    """More of them than torch allows one function."""
+    with torch._dynamo.config.patch(recompile_limit=1):
+        for dim, order, dtype in ((6, 2, torch.float64), (6, 3, torch.float64), (7, 2, torch.float32)):
+            execute(adversarial(1, 3, 3, dim), order, dtype, compiled=True)
+
+
+@needs_compiler
+def test_eager_code_never_passes_for_compiled_code() -> None:
+    states = adversarial(9, 5, 7, 64)
+    pair = sf.DebyePair(order=3)
+    with torch.compiler.set_stance("force_eager"), pytest.raises(RuntimeError, match="torch ran the eager one instead"):
+        sf.certify(states, BUDGETS, pair, scope="execution", compiled=True)
+    try:
+        with torch._dynamo.config.patch(recompile_limit=1):
+            sf.certify(states, BUDGETS, pair, scope="execution", compiled=True)
+            # one row is another program
+            with pytest.raises(RuntimeError, match="its limit of recompilations"):
+                sf.certify(states[:1], BUDGETS, pair, scope="execution", compiled=True)
+    finally:
+        torch.compiler.reset()
+    assert "compiled" in sf.certify(states[:1], BUDGETS, pair, scope="execution", compiled=True).execution
+
+
+def test_without_a_compiler_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(RuntimeError, match="use compiled=False"):
+        execute(adversarial(9, 3, 7, 64), 4, compiled=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -254,6 +255,58 @@ def test_budgets_are_checked() -> None:
         ValueError, match=r"Expected contract in \['centered', 'conditioned', 'geometry'\], but got 'best'"
     ):
         sf.certify(random_states(0, 2), sf.Budgets(loss=1.0), PAIR, "best")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"loss": torch.ones(3, 1)}, ValueError, r"shape \[\] or \[states\], but got \[3, 1\]"),
+        ({"loss": np.ones(3)}, TypeError, "but got ndarray; use torch.as_tensor"),
+        ({"gradient": True}, TypeError, "a gradient budget to be a number or a tensor, but got bool"),
+        ({"gradient": False}, TypeError, "but got bool"),
+        ({"loss": "1e-3"}, TypeError, "but got str"),
+        ({"loss": 1j}, TypeError, "but got complex"),
+        ({"loss": 10**400}, ValueError, "within the range of float64"),
+        ({"loss": torch.ones(3, dtype=torch.int64)}, TypeError, "in float32 or float64, but got torch.int64"),
+        ({"loss": torch.ones(3, dtype=torch.bool)}, TypeError, "but got torch.bool"),
+        ({"loss": torch.ones(3, dtype=torch.complex128)}, TypeError, "but got torch.complex128"),
+        ({"probability": torch.tensor([1.0, torch.nan])}, ValueError, "> 0 and finite, but got nan"),
+        ({"loss": 1.0, "prediction": 1}, TypeError, "prediction to be True or False, but got int"),
+        ({"loss": 1.0, "prediction": torch.tensor(True)}, TypeError, "but got Tensor"),
+    ],
+)
+def test_what_is_no_budget_is_refused(wrong: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        sf.Budgets(**wrong)
+
+
+@pytest.mark.parametrize("length", [1, 3, 5])
+def test_budgets_of_another_length_than_the_states_are_refused(length: int) -> None:
+    states = random_states(0, 4)
+    budgets = sf.Budgets(gradient=torch.full((length,), 1e-3))
+    for call in (
+        lambda: sf.certify(states, budgets, PAIR),
+        lambda: sf.tolerance(states, budgets, PAIR),
+        lambda: sf.cascade(states, budgets, PAIR),
+        lambda: sf.adaptive(states, budgets),
+        lambda: sf.cheapest_rungs(states, budgets),
+    ):
+        with pytest.raises(ValueError, match=f"one for each of 4 states, but got {length}; give as many"):
+            call()
+
+
+def test_no_state_is_refused_everywhere() -> None:
+    states = random_states(0, 4)[0:0]
+    budgets = sf.Budgets(gradient=1e-3)
+    for call in (
+        lambda: sf.certify(states, budgets, PAIR),
+        lambda: sf.tolerance(states, budgets, PAIR),
+        lambda: sf.cascade(states, budgets, PAIR),
+        lambda: sf.adaptive(states, budgets),
+        lambda: sf.cheapest_rungs(states, budgets),
+    ):
+        with pytest.raises(ValueError, match="Expected at least one state, but got none"):
+            call()
 
 
 def test_budgets_may_differ_by_state() -> None:

@@ -7,7 +7,6 @@ geometry formed in the dtype of the rung instead of float64.
 from __future__ import annotations
 
 import shutil
-import warnings
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -108,19 +107,17 @@ def execute(
     check_domain(order, nu)
     if dtype == torch.float32 and nu < _SMALLEST_NU_IN_FLOAT32:
         raise ValueError(f"Expected nu >= {_SMALLEST_NU_IN_FLOAT32} in float32, but got {nu}; use float64")
-    if dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest":
-        raise ValueError(
-            "Expected torch.get_float32_matmul_precision() to be 'highest', which the model of rounding is about, "
-            f"but got {torch.get_float32_matmul_precision()!r}; call torch.set_float32_matmul_precision('highest')"
-        )
+    if dtype == torch.float32:
+        _check_products()
     bank = states.bank
     stored = (bank.directions, bank.concentrations, bank.biases, states.features, states.temperature)
     mu, k, c, f, tau = (x.to(dtype) for x in stored)
-    between: Any = _compiled() if compiled else _between_products
     # autocast would take products in bfloat16: another program than the one that the bounds are about
     with torch.autocast(states.features.device.type, enabled=False):
         u = f / tau[:, None]
-        found = between(order, nu, _geometry_product(u, mu, inputs), _squares(u), k, c, states.labels)
+        products = _geometry_product(u, mu, inputs), _squares(u)
+        between = _as_compiled if compiled else _between_products
+        found = between(order, nu, *products, k, c, states.labels)
         gradient = (_product(found.pop("pulls"), mu, "classes") + found.pop("along") * u) / tau[:, None]
     return Executed(order=order, inputs=inputs, directions=mu, concentrations=k, scaled=u, gradient=gradient, **found)
 
@@ -207,9 +204,54 @@ def _between_products(
     }
 
 
-@cache
-def _compiled() -> Any:
+def _as_compiled(order: int, nu: float, *inputs: Tensor) -> dict[str, Tensor]:
+    """What the compiled program returns, and an error where torch ran another one instead.
+
+    Past its limit of recompilations, with its compiler switched off, or where it suppresses a compiler's errors, torch
+    runs the eager program without a word.
+    """
     if shutil.which("g++") is None and shutil.which("clang++") is None:
-        warnings.warn("No C++ compiler was found: the eager program is used instead of the compiled one", stacklevel=3)
-        return _between_products
-    return torch.compile(_between_products, dynamic=True)
+        raise RuntimeError(
+            "Expected a C++ compiler for compiled=True, but found neither g++ nor clang++; use compiled=False"
+        )
+    # values at which a program is traced anew are its own: torch allows a function few recompilations
+    found, was_compiled = _compiled(order, nu, inputs[0].dtype)(*inputs)
+    if not was_compiled:
+        raise RuntimeError(
+            "Expected torch.compile to compile the program, but torch ran the eager one instead (its limit of "
+            "recompilations, torch.compiler.set_stance or TORCHDYNAMO_DISABLE); call torch.compiler.reset(), or use "
+            "compiled=False"
+        )
+    return dict(found)
+
+
+@cache
+def _compiled(order: int, nu: float, dtype: torch.dtype) -> Any:
+    def program(*inputs: Tensor) -> tuple[dict[str, Tensor], bool]:
+        # a constant of the trace: true in compiled code, and false wherever this line is run as it stands
+        return _between_products(order, nu, *inputs), torch.compiler.is_compiling()
+
+    # recompilations are counted by code object
+    program.__code__ = program.__code__.replace(
+        co_name=f"order_{order}_at_{2 * nu:g}_halves_in_{dtype}".replace(".", "_")
+    )
+    return torch.compile(program, dynamic=True)
+
+
+def _check_products() -> None:
+    """Raise unless float32 products are taken in float32: TF32 and bfloat16 are outside of the model of rounding."""
+    if hasattr(torch.backends, "fp32_precision"):
+        # each inherits from torch.backends.fp32_precision, and set_float32_matmul_precision writes to both
+        backends: Any = torch.backends
+        for name in ("mkldnn", "cuda"):
+            value = getattr(backends, name).matmul.fp32_precision
+            if value not in ("none", "ieee"):
+                raise ValueError(
+                    f"Expected torch.backends.{name}.matmul.fp32_precision to be 'none' or 'ieee', which the model of "
+                    f"rounding is about, but got {value!r}; call torch.set_float32_matmul_precision('highest')"
+                )
+    elif torch.get_float32_matmul_precision() != "highest":
+        raise ValueError(
+            "Expected torch.get_float32_matmul_precision() to be 'highest', which the model of rounding is about, "
+            f"but got {torch.get_float32_matmul_precision()!r}; call torch.set_float32_matmul_precision('highest')"
+        )

@@ -48,6 +48,9 @@ def adaptive(states: States, budgets: Budgets, contract: str = "centered", *, mo
     sums (8.7), which costs a part of an evaluation; only states that it certifies on no rung are judged by `contract`,
     which costs many evaluations and is tighter.
     """
+    budgets.check(len(states))
+    if not len(states):
+        raise ValueError("Expected at least one state, but got none")
     count, dim = len(states), states.bank.dim
     features = states.features
     loss, loss_bound, gradient_bound = (torch.full_like(states.temperature, torch.inf) for _ in range(3))

@@ -61,6 +61,7 @@ def cascade(
     All certify the same outputs, and acceptance by one implies acceptance by every later one: the decisions are
     those of always using the last.
     """
+    budgets.check(len(states))
     execution = execution_of(scope, pair, dtype, compiled, model)
     parts = []
     start = 0

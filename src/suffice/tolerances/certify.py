@@ -87,6 +87,7 @@ def certify(
     of every sum; "probabilistic" is narrower and not a proof. What left the model (overflow, NaN) is never certified.
     The headroom is then that of all allowances together, rounding's part in the scores included.
     """
+    budgets.check(len(states))
     bounds = contract_named(contract)
     execution = execution_of(scope, pair, dtype, compiled, model)
     results: list[Bounds] = []

@@ -259,6 +259,7 @@ def cheapest_rungs(
     states: States, budgets: Budgets, contract: str = "centered", *, model: str = "proved"
 ) -> np.ndarray[Any, Any]:
     """The name of the cheapest rung that is certified at each state, "none" where none is."""
+    budgets.check(len(states))
     names = np.full(len(states), "none", dtype=NAME_DTYPE)
     for step in climb(states, budgets, contract, model):
         names[step.rows[step.certified].numpy(force=True)] = step.rung.name

@@ -104,10 +104,11 @@ def class_table(
     least, most, coldest = max(sizes.min() * (1 - over) - 1e-149, 0.0), sizes.max(), tau.min()
     largest = 2.0 ** _EXPONENT[dtype]
     # what is computed from such numbers neither overflows nor becomes nothing
-    extremes = (k.max() + most + bank.nu) ** 2, np.abs(c).max(), tau.max() * (1 + most), 1 / coldest
-    if not max(extremes) < largest:
-        return None
     with np.errstate(all="ignore"):
+        extremes = (k.max() + most + bank.nu) ** 2, np.abs(c).max(), tau.max() * (1 + most), 1 / coldest
+        # one by one: the largest of some numbers may miss a NaN among them
+        if not all(x < largest for x in extremes):
+            return None
         table = _table(bank, order, dtype, inputs or dtype, model, k, c, float(least), float(most), float(coldest))
     small = table.t_max <= _LARGEST_T and table.of_weight + table.of_softmax <= _LARGEST
     return table if small and math.isfinite(table.widest + table.a_max) else None

@@ -58,6 +58,7 @@ def tolerance(
     `execution` it is the primitive error that is harmless *beside* the rounding of this execution (see `certify`); the
     status is "zero" where that alone is over a budget.
     """
+    budgets.check(len(states))
     bounds = contract_named(contract)
     execution = execution_of(scope, pair, dtype, compiled, model)
     centered = contract == "centered"
