@@ -9,8 +9,6 @@ import pytest
 from tests.attacks.soundness import Tally, attack
 
 BANKS = 260
-# to be taken off with the analytic certificates at the exact geometry (docs/theory.md, 6)
-KNOWN = pytest.mark.xfail(strict=True, reason="analytic certificates take the computed geometry as exact")
 
 
 def _sound(tally: Tally, states: int) -> None:
@@ -28,12 +26,10 @@ def _sound(tally: Tally, states: int) -> None:
     assert tally.compared["adaptive"] >= states, told
 
 
-@KNOWN
 def test_no_bound_is_broken_at_some_hundred_states() -> None:
     _sound(attack(0, 40), 320)
 
 
-@KNOWN
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None and shutil.which("clang++") is None, reason="needs a C++ compiler")
 @pytest.mark.parametrize("chunk", range(10))

@@ -60,11 +60,12 @@ class SoftmaxHead:
         """The bound raised by the slack: outward, so that it also holds in exact arithmetic.
 
         A bound that underflowed is raised to the smallest normal number, unless there are no errors at all. Where
-        nothing is known of the log-probabilities it is infinite, or NaN without errors: neither is ever accepted.
+        nothing is known of the log-probabilities it is infinite, also without errors: nothing is certified there.
         """
         moving = (allowances.d.amax(dim=1) > 0) | (allowances.a.amax(dim=1) > 0)
-        least = torch.where(moving, torch.finfo(bound.dtype).tiny, 0.0).to(bound.dtype)
-        return torch.maximum(bound, least) * (1 + self.slack)
+        least = torch.full_like(bound, torch.finfo(bound.dtype).tiny)
+        raised = torch.maximum(bound, torch.where(moving, least, 0.0)) * (1 + self.slack)
+        return torch.where(torch.isinf(self.slack), torch.inf, raised).nan_to_num(nan=torch.inf, posinf=torch.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from flint import arb, arb_mat, ctx
@@ -30,17 +31,16 @@ class ExactGeometry:
 
     def differences(self) -> list[arb]:
         """Phi(r_j) - Phi(k_j)."""
-        return [self._potential(r2) - self._potential(k * k) for k, r2 in zip(self.k, self.squares, strict=True)]
-
-    def _potential(self, square: arb) -> arb:
-        # a ball around zero has no root; the potential is even and smooth there
-        return reference.potential_at_square(arb(self.nu), square)
+        return self._differences(lambda square: reference.potential_at_square(arb(self.nu), square))
 
     def surrogate_differences(self, order: int) -> list[arb]:
         """F_n(r_j) - F_n(k_j), in exact arithmetic."""
-        nu = arb(self.nu)
-        pairs = zip(self.k, self.squares, strict=True)
-        return [surrogate.potential_at(order, nu, r2) - surrogate.potential_at(order, nu, k * k) for k, r2 in pairs]
+        return self._differences(lambda square: surrogate.potential_at(order, arb(self.nu), square))
+
+    def _differences(self, potential: Callable[[arb], arb]) -> list[arb]:
+        # equal endpoints give the exact 0
+        ends = zip(self.k, self.squares, strict=True)
+        return [arb(0) if r2 - k * k == 0 else potential(r2) - potential(k * k) for k, r2 in ends]
 
     def slopes(self) -> list[arb]:
         """R(r_j)/r_j, by its limit at zero."""
