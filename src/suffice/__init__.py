@@ -18,7 +18,6 @@ from suffice.contracts import (
 from suffice.objectives import (
     Evaluation,
     evaluate,
-    evaluate_supervised,
     gradient_mechanism,
     sample_vmf,
 )
@@ -49,6 +48,7 @@ from suffice.tolerances import (
     sensitivity,
     tolerance,
 )
+from suffice.tolerances.supervised import evaluate_supervised
 
 __all__ = [
     "Adaptive",

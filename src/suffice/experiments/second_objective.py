@@ -9,10 +9,10 @@ from suffice.experiments.document import Picture, Section, Table, number, quanti
 from suffice.experiments.figures import ACTUAL, CERTIFICATE, TIGHTER, cumulative, legend, panels
 from suffice.experiments.saved import Columns, Saved, Tick
 from suffice.objectives.sampling import sample_vmf
-from suffice.objectives.supervised import evaluate_supervised, supervised_uniform_bound
 from suffice.pairs.actual import ratio_error, score_error
 from suffice.pairs.debye import DebyePair
 from suffice.states import States
+from suffice.tolerances.supervised import evaluate_supervised, supervised_uniform_bound
 
 __all__ = ["reproduce_second_objective", "supervised_columns"]
 

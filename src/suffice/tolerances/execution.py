@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor
 
 from suffice.compensated import squared_radius
@@ -21,8 +21,8 @@ from suffice.rounding import smallest_normal
 from suffice.states import Geometry, States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.distances import class_distances
-from suffice.tolerances.geometry_error import OUTWARD, geometry_error
-from suffice.tolerances.heads import Prepared, own_allowances, prepared_from, uniform_allowances
+from suffice.tolerances.geometry_error import OUTWARD, GeometryError, geometry_error
+from suffice.tolerances.heads import Prepared, own_allowances, prepared_from, uniform_allowances, zeroed
 from suffice.tolerances.inversion import Inverse
 from suffice.tolerances.rounding_terms import Rounding, rounding_after, rounding_allowances
 from suffice.tolerances.solving import Contract, invert_contract, invert_directly, with_one
@@ -36,6 +36,7 @@ __all__ = [
     "execution_of",
     "invert_executed",
     "invert_uniform",
+    "unit_beside_rounding",
 ]
 
 SCOPES = ("analytic", "execution")
@@ -116,6 +117,8 @@ def _masked(executed: Executed, fine: Tensor) -> Executed:
 
     return replace(
         executed,
+        # infinite only where every row is outside
+        concentrations=executed.concentrations.nan_to_num(nan=0.0, posinf=0.0).clamp_max(1e150),
         squared_gaps=kept(executed.squared_gaps),
         scores=kept(executed.scores),
         log_probabilities=kept(executed.log_probabilities),
@@ -129,7 +132,7 @@ def _masked(executed: Executed, fine: Tensor) -> Executed:
 class ExecutedErrors:
     """What was executed, and allowances for all of its errors: `extra` is rounding's part of those of the scores.
 
-    `stretch` is how many times longer than the executed radius an exact vector may be, and with it a ratio's error.
+    `off` is how far the executed geometry may be from the exact one.
     `status` is "inside" or names what left the model of rounding: by overflow or NaN, or a temperature that is no
     normal number of the executed dtype.
     """
@@ -138,7 +141,7 @@ class ExecutedErrors:
     prepared: Prepared
     allowances: Allowances
     extra: Allowances
-    stretch: Float[Tensor, "queries classes"]
+    off: GeometryError
     rounding: Rounding
     status: np.ndarray[Any, Any]
     fine: Bool[Tensor, " queries"]
@@ -172,6 +175,7 @@ def executed_errors(
     fine = torch.from_numpy(status == INSIDE).to(states.features.device)
     # rows outside of the model are computed on as zeros, and judged infinite
     masked = _masked(executed, fine)
+    states = states if bool(fine.all()) else zeroed(states, ~fine)
     geometry = executed_geometry(states, masked)
     off = geometry_error(states, geometry, executed.dtype, executed.inputs, model)
     scores = masked.scores.double()
@@ -191,7 +195,7 @@ def executed_errors(
         prepared=prepared,
         allowances=formula.plus(extra),
         extra=extra,
-        stretch=torch.where(geometry.radii > 0, off.high / geometry.radii.clamp_min(1e-300), 1.0),
+        off=off,
         rounding=rounding_after(states, masked, prepared, off, own, model),
         status=status,
         fine=fine,
@@ -231,10 +235,27 @@ def invert_uniform(made: ExecutedErrors, contract: Contract, budgets: Budgets, s
 
     Zero is not always accepted: where rounding alone is over a budget, nothing is.
     """
-    unit = uniform_allowances(made.prepared, matched_gaps=made.extra.to_top is not None)
-    unit = replace(unit, a=made.stretch)
+    unit = unit_beside_rounding(made)
     own, some = _left(made, budgets, start)
     return _nowhere_else(invert_directly(contract, made.prepared.head, unit, own, 0, extra=made.extra), some)
+
+
+def unit_beside_rounding(made: ExecutedErrors) -> Allowances:
+    """The uniform family at b = 1: gaps at the exact geometry's place, and a = |v|/r.
+
+    A primitive that is off by b at the executed radius makes its vector off by b |v|/r, with the exact vector's length.
+    """
+    prepared, off = made.prepared, made.off
+    at_exact = replace(
+        prepared,
+        geometry=replace(prepared.geometry, concentrations=prepared.states.bank.concentrations),
+        of_gap=off.of_gap,
+        low=off.low,
+        high=off.high,
+    )
+    unit = uniform_allowances(at_exact, matched_gaps=made.extra.to_top is not None)
+    r = prepared.geometry.radii
+    return replace(unit, a=torch.where(r > 0, off.high / r.clamp_min(1e-300), 1.0))
 
 
 def _left(made: ExecutedErrors, budgets: Budgets, start: int) -> tuple[Budgets, Bool[Tensor, " queries"]]:

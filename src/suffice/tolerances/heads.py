@@ -21,7 +21,7 @@ from suffice.states import ClassBank, Geometry, States
 from suffice.tolerances.distances import class_distances, smooth_slopes
 from suffice.tolerances.geometry_error import GeometryError, feature_lengths, geometry_error
 
-__all__ = ["Prepared", "own_allowances", "prepare", "prepared_from", "uniform_allowances"]
+__all__ = ["Prepared", "own_allowances", "prepare", "prepared_from", "uniform_allowances", "zeroed"]
 
 # Squares of such numbers are finite, and far from overflow.
 _LARGEST_LENGTH = 1e150
@@ -101,15 +101,19 @@ def prepared_from(
 
 def _inside(states: States) -> tuple[States, Tensor]:
     """The states with what is too large set to zero, and which rows that concerns."""
-    bank, lengths = states.bank, feature_lengths(states)
-    if bank.concentrations.max().item() > _LARGEST_LENGTH:
-        smaller = ClassBank(bank.directions, bank.concentrations.clamp_max(1.0), bank.biases)
-        return States(smaller, torch.zeros_like(states.features), states.labels, 1.0), lengths >= 0
-    outside = ~(lengths <= _LARGEST_LENGTH)
-    if not bool(outside.any()):
-        return states, outside
-    features = torch.where(outside[:, None], 0.0, states.features)
-    return States(bank, features, states.labels, states.temperature), outside
+    outside = ~(feature_lengths(states) <= _LARGEST_LENGTH)
+    if states.bank.concentrations.max().item() > _LARGEST_LENGTH:
+        outside = torch.ones_like(outside)
+    return (zeroed(states, outside) if bool(outside.any()) else states), outside
+
+
+def zeroed(states: States, rows: Tensor) -> States:
+    """The same with a feature of zero in some rows, of which nothing is known, and no number that would overflow."""
+    bank = states.bank
+    if bool(rows.all()):
+        bank = ClassBank(bank.directions, bank.concentrations.clamp_max(1.0), bank.biases)
+    features = torch.where(rows[:, None], 0.0, states.features)
+    return States(bank, features, states.labels, torch.where(rows, 1.0, states.temperature))
 
 
 def _score_error(

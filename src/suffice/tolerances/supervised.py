@@ -9,8 +9,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.checks import finite
+from suffice.contracts.intervals import log_fall
+from suffice.objectives.contrastive import class_scores
 from suffice.pairs.base import Pair
-from suffice.states import ClassBank, Geometry, States
+from suffice.states import ClassBank, States
+from suffice.tolerances.distances import safe_length
+from suffice.tolerances.heads import own_allowances, prepare
 
 __all__ = ["SupervisedEvaluation", "evaluate_supervised", "supervised_uniform_bound"]
 
@@ -52,15 +56,18 @@ def evaluate_supervised(
     if bool(((norms - 1).abs() > 1e-6).any()):
         raise ValueError("Expected unit samples, but some have another norm; see suffice.objectives.sample_vmf")
     normaliser, normaliser_bound, worst = _normaliser(bank, samples, beta, pair)
-    length = torch.linalg.vector_norm(embeddings, dim=1)
+    length = safe_length(embeddings)
     cosine = (embeddings * bank.directions[labels]).sum(dim=1) / length.clamp_min(torch.finfo(length.dtype).tiny)
     k = bank.concentrations[labels]
     at_a, at_k = pair.ratio(bank.nu, length), pair.ratio(bank.nu, k)
-    a_a, a_k = pair.allowance(bank.nu, length), pair.allowance(bank.nu, k)
-    attraction_bound = beta * cosine.abs() * (at_a.abs() * a_k + (at_k.abs() + a_k) * a_a)
+    # the exact length and cosine are these to sums of dim terms, absolutely for the cosine
+    rounding = 8 * (bank.dim + 32) * torch.finfo(length.dtype).eps
+    a_a = pair.allowance_over(bank.nu, length * (1 - rounding), length * (1 + rounding))
+    a_k = pair.allowance(bank.nu, k)
+    attraction_bound = beta * (cosine.abs() + rounding) * (at_a.abs() * a_k + (at_k.abs() + a_k) * a_a)
     largest = torch.maximum(worst, torch.maximum(a_a, a_k))
     # sums over samples and classes of nonnegative terms: outward
-    outward = 1 + 8 * (bank.num_classes + samples.shape[1] + 32) * torch.finfo(length.dtype).eps
+    outward = 1 + 8 * (bank.num_classes + samples.shape[1] + bank.dim + 64) * torch.finfo(length.dtype).eps
     return SupervisedEvaluation(
         loss=normaliser - beta * at_a * at_k * cosine,
         refined_bound=(normaliser_bound + attraction_bound) * outward,
@@ -75,16 +82,18 @@ def _normaliser(bank: ClassBank, samples: Tensor, beta: float, pair: Pair) -> tu
     worst = torch.zeros_like(total)
     labels = torch.zeros(queries, dtype=torch.int64, device=samples.device)
     for index in range(count):
-        # the radius |k_j mu_j + beta s| is that of a state with f = s and temperature 1/beta
-        geometry: Geometry = States(bank, samples[:, index], labels, 1 / beta).geometry()
-        ends = geometry.nu, geometry.concentrations, geometry.radii, geometry.squared_gaps
-        scores = pair.difference(ends[0], ends[2], ends[1], ends[3])
-        d = pair.score_allowance(*ends)
-        value = scores.logsumexp(dim=1)
-        total += value
-        # log sum pi e^d = log1p(sum pi expm1(d)); the lower side is never larger (Cauchy-Schwarz)
-        bound += torch.log1p((torch.exp(scores - value[:, None]) * torch.expm1(d)).sum(dim=1))
+        # the radius |k_j mu_j + beta s| is that of a state with f = beta s at temperature 1
+        states = States(bank, beta * samples[:, index], labels, 1.0)
+        prepared = prepare(states, pair, distances=False)
+        geometry, log_pi = prepared.geometry, prepared.head.log_probabilities
+        d = own_allowances(prepared, pair, matched_gaps=False).d
+        scores = class_scores(states, geometry, pair)
+        total += scores.logsumexp(dim=1)
+        # log sum pi e^d = log(1 + sum pi expm1(d)); the lower side is never larger (Cauchy-Schwarz)
+        log_size = (log_pi + d + log_fall(d)).logsumexp(dim=1)
+        bound += torch.logaddexp(torch.zeros_like(log_size), log_size) * (1 + prepared.head.slack)
         # an average of the allowance over each path: enough for beta b, since the path is at most beta long
-        paths = torch.where(geometry.gaps > 0, d / geometry.gaps, 0.0)
-        worst = torch.maximum(worst, paths.amax(dim=1))
+        at_computed = pair.score_allowance(geometry.nu, geometry.concentrations, geometry.radii, geometry.squared_gaps)
+        paths = torch.where(geometry.gaps > 0, at_computed / geometry.gaps, 0.0)
+        worst = torch.maximum(worst, torch.maximum(paths, d / beta).amax(dim=1))
     return total / count, bound / count, worst

@@ -7,8 +7,10 @@ import torch
 from flint import arb, ctx
 
 import suffice as sf
-from suffice.objectives import evaluate_supervised, sample_vmf, supervised_uniform_bound
+from suffice.objectives import sample_vmf
+from suffice.objectives.exact_geometry import exact_geometry
 from suffice.pairs import reference, surrogate
+from suffice.tolerances.supervised import evaluate_supervised, supervised_uniform_bound
 
 
 @pytest.mark.parametrize(("dim", "kappa"), [(2, 3.0), (5, 0.0), (16, 10.0), (128, 500.0), (64, 1e4)])
@@ -44,16 +46,22 @@ def test_both_bounds_contain_the_actual_error(order: int, seed: int) -> None:
         with ctx.workprec(256):
             errors = arb(0)
             for s in range(samples.shape[1]):
-                state = sf.States(bank, samples[i : i + 1, s], [0], 1 / beta)
-                gaps = state.geometry().squared_gaps[0].tolist()
-                ends = list(zip(bank.concentrations.tolist(), gaps, strict=True))
-                exact = [reference.potential_difference(bank.nu, 0.0, k, g) for k, g in ends]
-                ours = [surrogate.potential_difference(order, bank.nu, 0.0, k, g) for k, g in ends]
+                # |k mu + beta s| as a state at temperature 1/beta, a power of two; samples are taken as they are
+                at = exact_geometry(sf.States(bank, samples[i : i + 1, s], [0], 1 / beta), 256)
+                exact, ours = at.differences(), at.surrogate_differences(order)
                 errors += sum((q.exp() for q in ours), arb(0)).log() - sum((q.exp() for q in exact), arb(0)).log()
-            length, k_y = torch.linalg.vector_norm(z[i]).item(), bank.concentrations[labels[i]].item()
-            cosine = arb((z[i] @ bank.directions[labels[i]]).item() / length)
-            hat = surrogate.ratio(order, bank.nu, length) * surrogate.ratio(order, bank.nu, k_y)
-            true = reference.ratio(bank.nu, length) * reference.ratio(bank.nu, k_y)
+            vector, row = ([arb(x) for x in values.tolist()] for values in (z[i], bank.directions[labels[i]]))
+            length, other = (sum((x * x for x in values), arb(0)).sqrt() for values in (vector, row))
+            cosine = sum((x * y for x, y in zip(vector, row, strict=True)), arb(0)) / (length * other)
+            k_y = arb(bank.concentrations[labels[i]].item())
+            nu = arb(bank.nu)
+            hat, true = (
+                length * at_length * k_y * at_k
+                for at_length, at_k in (
+                    [surrogate.slope_at(order, nu, x * x) for x in (length, k_y)],
+                    [reference.slope_at_square(nu, x * x) for x in (length, k_y)],
+                )
+            )
             actual = abs(errors / samples.shape[1] - beta * (hat - true) * cosine)
             assert actual.upper() <= arb(result.refined_bound[i].item())
     assert (result.refined_bound <= result.uniform_bound).all()
