@@ -55,3 +55,24 @@ def test_a_radius_near_zero_costs_no_more_than_it_must() -> None:
     certificate = sf.certify(near_zero(), sf.Budgets(gradient=1e-5), sf.DebyePair(order=2))
     assert certificate.verdict.tolist() == ["inconclusive"]
     assert 1.66e-3 < certificate.gradient.item() < 50 * 1.66e-3
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+@pytest.mark.parametrize(("k", "x"), [(1e3, 1e-9), (1e6, 0.0), (1e6, 1e-12), (1e8, 1e-9)])
+def test_a_radius_of_the_size_of_its_rounding(k: float, x: float, contract: str) -> None:
+    """f/tau is -k (1 + x) mu: the computed radius is zero, or has no digit."""
+    rows = torch.tensor([[1.0, 2, 3, 4, 5, 6], [6.0, -5, 4, -3, 2, 1]], dtype=torch.float64)
+    rows = rows / rows.norm(dim=1, keepdim=True)
+    states = sf.States(sf.ClassBank(rows, [k, 3.0]), -0.1 * k * (1 + x) * rows[:1], [0], 0.1)
+    _judge(states, 2, contract, sf.Budgets(gradient=1e-6))
+    # however little is known of the probabilities, they sum to one
+    assert sf.certify(states, sf.Budgets(loss=1.0), sf.DebyePair(order=2), contract).gradient.item() < 30
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_what_underflows_before_it_is_divided_by_the_temperature(contract: str) -> None:
+    """The other class holds 1e-326, and 1/tau is 1e100: a gradient error of 4e-229."""
+    bank = sf.ClassBank(torch.eye(5, dtype=torch.float64)[:2], [3.0, 5.0], [750.0, 0.0])
+    features = torch.tensor([[1e-100, 1e-100, 0.0, 0.0, 0.0]], dtype=torch.float64)
+    states = sf.States(bank, features, [0], torch.tensor(1e-100, dtype=torch.float64))
+    _judge(states, 2, contract, sf.Budgets(gradient=1e-300))

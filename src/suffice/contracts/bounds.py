@@ -41,31 +41,41 @@ class SoftmaxHead:
         )
 
     @property
-    def slack(self) -> Float[Tensor, " queries"]:
-        """A relative margin above all rounding in the evaluation of a bound (docs/theory.md, 6.6).
+    def known(self) -> Bool[Tensor, " queries"]:
+        """Where anything is known of the log-probabilities: elsewhere no bound is finite."""
+        like = self.gradient_scale
+        return torch.ones_like(like, dtype=torch.bool) if self.log_error is None else torch.isfinite(self.log_error)
 
-        Every bound changes by at most the factor e^{3 eps} if log-probabilities change by eps.
-        """
-        log_pi = self.log_probabilities
-        roundings = 8 * (log_pi.shape[1] + 500) * torch.finfo(log_pi.dtype).eps
+    @property
+    def roundings(self) -> float:
+        """A relative margin above all rounding in the evaluation of a bound (docs/theory.md, 6.6)."""
+        return 8 * (self.log_probabilities.shape[1] + 500) * torch.finfo(self.log_probabilities.dtype).eps
+
+    @property
+    def slack(self) -> Float[Tensor, " queries"]:
+        """The same for a bound of probabilities: it changes by e^{3 eps} at most if their logarithms change by eps."""
         if self.log_error is None:
-            return torch.full_like(self.gradient_scale, roundings)
-        return torch.expm1(3 * self.log_error) + roundings
+            return torch.full_like(self.gradient_scale, self.roundings)
+        return torch.expm1(3 * self.log_error) + self.roundings
 
     def scaled(self, log_bound: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
         """e^x times the gradient's scale: the product underflows or overflows only if the bound itself does."""
         return torch.exp(log_bound + torch.log(self.gradient_scale))
 
-    def outward(self, bound: Float[Tensor, " queries"], allowances: Allowances) -> Float[Tensor, " queries"]:
-        """The bound raised by the slack: outward, so that it also holds in exact arithmetic.
+    def outward(
+        self, bound: Float[Tensor, " queries"], allowances: Allowances, *, conditioned: bool = True
+    ) -> Float[Tensor, " queries"]:
+        """The bound raised by the slack, or by the roundings alone if it is not `conditioned` on probabilities.
 
-        A bound that underflowed is raised to the smallest normal number, unless there are no errors at all. Where
-        nothing is known of the log-probabilities it is infinite, also without errors: nothing is certified there.
+        Outward, so that it also holds in exact arithmetic. A bound that underflowed is raised to the smallest normal
+        number, unless there are no errors at all. Where nothing is known of the log-probabilities it is infinite, also
+        without errors: nothing is certified there.
         """
         moving = (allowances.d.amax(dim=1) > 0) | (allowances.a.amax(dim=1) > 0)
         least = torch.full_like(bound, torch.finfo(bound.dtype).tiny)
-        raised = torch.maximum(bound, torch.where(moving, least, 0.0)) * (1 + self.slack)
-        return torch.where(torch.isinf(self.slack), torch.inf, raised).nan_to_num(nan=torch.inf, posinf=torch.inf)
+        raised = torch.maximum(bound, torch.where(moving, least, 0.0))
+        raised = raised * (1 + (self.slack if conditioned else self.roundings))
+        return torch.where(self.known, raised, torch.inf).nan_to_num(nan=torch.inf, posinf=torch.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,8 @@ def centered_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
             log_redistribution(head, vector), _log_ratio_term(head, allowances.a, intervals, log_away)
         )
         gradient = torch.minimum(gradient, head.outward(head.scaled(log_gradient), allowances))
-    movement = without(head.outward(torch.ones_like(loss), allowances)[:, None] * to_top, top, 0.0)
+    raised = head.outward(torch.ones_like(loss), allowances, conditioned=False)
+    movement = without(raised[:, None] * to_top, top, 0.0)
     return Bounds(
         loss=torch.minimum(paper.loss, head.outward(loss, allowances)),
         probability=probability,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
 from suffice.objectives.softmax import at_class
@@ -18,11 +19,14 @@ def geometry_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     d = allowances.d.amax(dim=1)
     tv = torch.tanh(d / 2)
     ratio = allowances.a.amax(dim=1) + at_class(allowances.a, head.target)
-    movement = head.outward(2 * d, allowances)[:, None].expand_as(allowances.d)
+
+    def outward(bound: Tensor) -> Tensor:
+        return head.outward(bound, allowances, conditioned=False)
+
     return Bounds(
-        loss=head.outward(at_class(allowances.d, head.target) + d, allowances),
+        loss=outward(at_class(allowances.d, head.target) + d),
         # no two distributions are further apart than 1
-        probability=head.outward(tv, allowances).clamp_max(1),
-        gradient=head.outward((2 * head.h_bound * tv + ratio) * head.gradient_scale, allowances),
-        margin_use=margin_use(head.log_probabilities, movement, head.log_error),
+        probability=torch.where(head.known, outward(tv).clamp_max(1), torch.inf),
+        gradient=outward((2 * head.h_bound * tv + ratio) * head.gradient_scale),
+        margin_use=margin_use(head.log_probabilities, outward(2 * d)[:, None].expand_as(allowances.d), head.log_error),
     )

@@ -167,7 +167,7 @@ def invert_directly(
     # past this scale every exponential has run its course; only the ratio term still grows, and the guess knows it
     cap = torch.maximum(torch.where(positive < torch.inf, reach, 1.0), 4 * guess)
     # where nothing is known of the log-probabilities, not even zero is accepted
-    cap = torch.where(torch.isfinite(head.slack), cap, 0.0)
+    cap = torch.where(head.known, cap, 0.0)
     # every closed budget accepts zero unless there is more; the strict margin test can always reject it
     some = None
     if level is not None:
