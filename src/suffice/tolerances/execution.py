@@ -81,7 +81,8 @@ def execution_of(
 
 def executed_geometry(states: States, executed: Executed) -> Geometry:
     """What was executed on the way to the radii, as exact float64 numbers."""
-    k, gaps = executed.concentrations.double(), executed.squared_gaps.double()
+    # one that is larger, or infinite in the executed dtype, leaves every row outside of the model
+    k, gaps = executed.concentrations.double().clamp_max(1e150), executed.squared_gaps.double()
     # the clamp was at the rounded square: -k^2 itself is the smallest that there is
     gaps = torch.maximum(gaps, -(k * k))
     return Geometry(nu=states.bank.nu, concentrations=k, squared_gaps=gaps, radii=squared_radius(k, gaps).sqrt_())
@@ -117,8 +118,6 @@ def _masked(executed: Executed, fine: Tensor) -> Executed:
 
     return replace(
         executed,
-        # infinite only where every row is outside
-        concentrations=executed.concentrations.nan_to_num(nan=0.0, posinf=0.0).clamp_max(1e150),
         squared_gaps=kept(executed.squared_gaps),
         scores=kept(executed.scores),
         log_probabilities=kept(executed.log_probabilities),
