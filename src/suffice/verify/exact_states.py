@@ -122,7 +122,7 @@ class ExactState:
         longest = bank.concentrations + self._length
         size = slope * longest
         relative = distance_slack(bank.dim, bank.classes)
-        width = self._reach.high - self._reach.low
+        width = self._reach.width
         moved = slope * width + 4 * math.expm1(2 * of_log) * size.max()
         error = relative * (size + size.max()) ** 2
         far = [
@@ -146,7 +146,7 @@ class ExactState:
         d = [self._score(order, unit, a, b) for a, b in zip(r, k, strict=True)]
         slope = [arb(1)] * len(r) if unit else [arb(x) for x in own_slope(order, self.nu, self._reach).tolist()]
         a = slope if unit else [self._point(order, x) for x in r]
-        width = [arb(x) for x in (self._reach.high - self._reach.low).tolist()]
+        width = [arb(x) for x in self._reach.width.tolist()]
         moved = [x * y for x, y in zip(slope, width, strict=True)]
         wide_d = [x + 2 * y for x, y in zip(d, moved, strict=True)]
 

@@ -99,12 +99,10 @@ class FloatStates:
         spread = distance_slack(bank.dim, bank.classes) * (np.abs(signed) * (at.k + self.length)).sum(axis=1)
         error[rows, head.top] = spread * (spread + 2 * np.sqrt(squares[rows, head.top]))
         squares = np.maximum(squares, 0)
-        moved = slope * (self.reach.high - self.reach.low) + 4 * np.expm1(2 * of_log)[:, None] * size.max(
-            axis=1, keepdims=True
-        )
+        moved = slope * self.reach.width + 4 * np.expm1(2 * of_log)[:, None] * size.max(axis=1, keepdims=True)
         # the top class is a sum of what the others add: relative to that
         moved[rows, head.top] = 4 * (np.expm1(2 * of_log)) * spread / distance_slack(bank.dim, bank.classes)
-        moved[rows, head.top] += (np.abs(signed) * (self.reach.high - self.reach.low)).sum(axis=1)
+        moved[rows, head.top] += (np.abs(signed) * self.reach.width).sum(axis=1)
         return np.sqrt(squares), np.sqrt(squares + error) + moved
 
     def _family(self, order: int, head: Head, unit: bool, near: Array, far: Array) -> tuple[Allowances, Allowances]:
@@ -113,7 +111,7 @@ class FloatStates:
         d = at.distance if unit else self._score(order, at.distance, at.s_k, at.s_r)
         a = np.ones_like(d) if unit else self._point(order)
         slope = np.ones_like(d) if unit else own_slope(order, at.nu, self.reach)
-        moved = slope * (self.reach.high - self.reach.low)
+        moved = slope * self.reach.width
         wide_d = d + 2 * moved
         rows = np.arange(len(self))
 

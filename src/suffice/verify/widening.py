@@ -30,6 +30,12 @@ class Reach:
     high: Array
     of_r: Array
 
+    @property
+    def width(self) -> Array:
+        """From the lower radius to the upper one."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.high - self.low)
+
 
 def reach(k: Array, r: Array, length: Array, squared_gap: Array, dim: int, u: float = ROUNDOFF["float64"]) -> Reach:
     """The widening of radii; `length` is |f|/tau."""
@@ -48,7 +54,7 @@ def log_error(
 ) -> Array:
     """How far a computed log-probability may be off, a row: the worst score's error twice, and the sum over classes."""
     s_low = np.sqrt(found.low**2 + nu * nu)
-    moved = own_slope(order, nu, found) * (found.high - found.low)
+    moved = own_slope(order, nu, found) * found.width
     polynomial = 16 * u * sum(nu ** (1 - m) * abs(float(c)) for m in range(2, order + 1) for _, c in potential_terms(m))
     size = np.abs(scores)
     each = found.of_r / (2 * (nu + s_low)) + moved + 96 * u * gaps + 4 * u * (size + np.abs(biases)) + polynomial
@@ -60,8 +66,9 @@ def own_slope(order: int, nu: float, found: Reach) -> Array:
     """The largest pointwise allowance of an order between the two radii, from above."""
     c = constant(order, nu)
     assert c is not None
-    s_low = np.sqrt(found.low**2 + nu * nu)
-    closed: Array = float(c) * found.high / s_low ** (order + 2)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        s_low = np.sqrt(found.low**2 + nu * nu)
+        closed: Array = float(c) * found.high / s_low ** (order + 2)
     return np.minimum(closed, 1 / (11 * nu**3)) if order == 2 else closed
 
 
