@@ -130,20 +130,20 @@ def test_saturated_states_keep_their_digits() -> None:
     """Where one class has all but 1e-20 of the mass, and where float64 has nothing left and says so."""
     states = make_states(6, 5, 16, 3, single=False)
     smallest = {}
-    for factor in (20.0, 400.0):
-        bank = sf.ClassBank(states.bank.directions, factor * states.bank.concentrations + 100, states.bank.biases)
-        cold = sf.States(bank, states.features, states.labels, 0.05)
-        cold = sf.States(bank, states.features, sf.evaluate(cold, sf.DebyePair()).prediction, 0.05)
+    for tau in (0.05, 0.002):
+        bank = sf.ClassBank(states.bank.directions, 400 * states.bank.concentrations + 100, states.bank.biases)
+        cold = sf.States(bank, states.features, states.labels, tau)
+        cold = sf.States(bank, states.features, sf.evaluate(cold, sf.DebyePair()).prediction, tau)
         found = _floats(cold).bounds(2, "centered", "own", np.ones(6))["loss"]
         for row in range(6):
             with ctx.workprec(128):
                 ball = _exact(cold, row).bounds(2, "centered", "own", np.ones(1))["loss"]
             assert ball.high[0] <= ball.low[0] * (1 + 1e-12) or ball.high[0] < 1e-307
             assert np.isnan(found.low[row]) or found.low[row] == pytest.approx(ball.low[0], rel=1e-9)
-            smallest[factor] = min(smallest.get(factor, 1.0), ball.high[0])
-        assert np.isnan(found.low).any() == (smallest[factor] < 1e-290)
-    assert 0 < smallest[20.0] < 1e-20
-    assert smallest[400.0] < 1e-290
+            smallest[tau] = min(smallest.get(tau, 1.0), ball.high[0])
+        assert np.isnan(found.low).any() == (smallest[tau] < 1e-290)
+    assert 0 < smallest[0.05] < 1e-20
+    assert smallest[0.002] < 1e-290
 
 
 def test_it_imports_nothing_of_the_certifying_code() -> None:
