@@ -10,6 +10,7 @@ import multiprocessing
 import statistics
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from rich.progress import track
 import suffice as sf
 from benchmarks.timing import Contender, Ratio, seconds, versus
 from suffice.audits.plan import Plan
-from suffice.audits.verify import checked_states
 from suffice.audits.work import audit_states
 from suffice.contracts.centered import centered_bounds
 from suffice.experiments.document import markdown_table, number
@@ -29,6 +29,13 @@ from suffice.tolerances.execution import Execution, executed_errors
 from suffice.tolerances.heads import own_allowances
 from suffice.tolerances.rungs import climb_by_sums
 from suffice.tolerances.summed import summed_bounds
+from suffice.verify.columns import Said
+from suffice.verify.digests import read_manifest
+from suffice.verify.judging import Verdict, judge_exactly
+from suffice.verify.layout import wanted_files
+from suffice.verify.plan import read_header
+from suffice.verify.report import Tally
+from suffice.verify.rows import read_rows
 
 __all__ = ["execution_ratios", "projection"]
 
@@ -141,16 +148,28 @@ def _conservative(sample: int = 2) -> str:
             sf.audit(collection, sf.Budgets(loss=1e-3, gradient=1e-3), out=out, order=6, scope="execution", dtype=dtype)
             found: dict[tuple[int, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
             wrong = 0
-            states = checked_states(out, collection.path, lambda number: number % step == 0)
-            for state in track(states, f"{dtype} in Arb", total=len(collection) // step):
-                wrong += len(state.violations)
-                for name, ratio in state.conservative.items():
-                    found[groups[state.id]][name].append(ratio)
-            for (dim, k), ratios in sorted(found.items()):
-                for name, values in ratios.items():
+            states = _judged(out, collection.path, step)
+            for said, verdict in track(states, f"{dtype} in Arb", total=len(collection) // step):
+                wrong += sum(int(each.wrong.sum()) for each in verdict.judged)
+                for name, ratios in verdict.ratios.items():
+                    found[groups[said["id"][0]]][name] += ratios[~np.isnan(ratios)].tolist()
+            for (dim, k), by_name in sorted(found.items()):
+                for name, values in by_name.items():
                     quantiles = [number(float(np.quantile(values, q))) for q in (0.0, 0.5, 0.95)]
                     rows.append([dtype, str(dim), k, name, str(len(values)), *quantiles, str(wrong)])
     return markdown_table(["dtype", "p", "median k", "quantity", "states", "smallest", "median", "95%", "wrong"], rows)
+
+
+def _judged(audit: Path, collection: Path, step: int) -> Iterator[tuple[Said, Verdict]]:
+    """Every so many rows of an audit, and what Arb says of each."""
+    plan, number = read_header(audit).plan, 0
+    for wanted in wanted_files(collection, read_manifest(collection), []):
+        rows = read_rows(audit, wanted, plan, Tally())
+        for i in range(len(rows)):
+            if number % step == 0:
+                said = {name: column[i : i + 1] for name, column in rows.said.items()}
+                yield said, judge_exactly(wanted, int(rows.index[i]), plan, said)
+            number += 1
 
 
 def _group(bank: sf.ClassBank) -> tuple[int, str]:

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
+from flint import ctx
 
-from suffice.audits import verify
-from suffice.audits.stored import State
 from suffice.objectives.actual import actual_errors, errors_at, primitive_errors
 from suffice.objectives.rigorous import RigorousState
+from suffice.verify.exact_states import ExactState
+from suffice.verify.stored import Bank
 from tests.reference.states import many_states, random_states
-
-ROW = {
-    "id": "x",
-    "verdict": "inconclusive",
-    "status": "unbounded",
-    "loss_bound": math.inf,
-    "probability_bound": math.inf,
-    "gradient_bound": math.inf,
-    "prediction_certified": False,
-}
 
 
 def test_enclosures_contain_the_errors_that_arb_finds() -> None:
     checked = narrow = 0
     for states in many_states(120, queries=2, shapes=[(5, 33), (20, 64), (30, 128), (12, 512), (9, 1024), (30, 40)]):
-        plan = {"order": 2, "loss": None, "probability": None, "gradient": None, "prediction": True, "contract": ""}
+        arrays = (states.bank.directions, states.bank.concentrations, states.bank.biases)
+        bank = Bank.of(*(array.numpy() for array in arrays))
         errors = actual_errors(states, 2)
         for i in range(len(states)):
-            state = State(
-                features=states.features[i].tolist(),
-                label=int(states.labels[i]),
-                temperature=float(states.temperature[i]),
-                directions=states.bank.directions.tolist(),
-                concentrations=states.bank.concentrations.tolist(),
-                biases=states.bank.biases.tolist(),
-            )
-            found = verify.check_state(state, ROW, plan)
+            with ctx.workprec(1024):
+                state = ExactState(
+                    bank, states.features[i].numpy(), int(states.labels[i]), float(states.temperature[i])
+                )
+                found = {name: float(error) for name, error in state.sides.true_errors(2)[0].items()}
             for name in ("loss", "probability", "gradient"):
-                truth, error = getattr(found, f"{name}_error"), getattr(errors, name)
+                truth, error = found[name], getattr(errors, name)
                 value, radius = error.value[i].item(), error.radius[i].item()
                 # the upper end of Arb's ball is above the truth by its last digit
                 assert abs(truth - value) <= radius + 1e-6 * abs(truth - value) + 1e-15 * truth

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from suffice.store.manifest import CollectionError, write_whole
-from suffice.store.reader import BadRow, Batch
+from suffice.store.manifest import MANIFEST, CollectionError, sha256_of, write_whole
+from suffice.store.reader import BadRow, Batch, Collection
 
 __all__ = ["Ledger", "read_results"]
 
-_HEADER = "audit.json"
+_HEADER, _SUMMARY, _DIGESTS = "audit.json", "summary.json", "digests.json"
 
 
 class Ledger:
@@ -80,6 +80,19 @@ class Ledger:
     def bad_rows(self) -> list[dict[str, Any]]:
         """Every row that was set aside."""
         return [row for path in sorted((self.folder / "bad").glob("*.json")) for row in json.loads(path.read_text())]
+
+    def finish(self, summary: dict[str, Any], collection: Collection) -> None:
+        """Write the summary, and last of all the digests of every file: a folder without them is not finished."""
+        (self.folder / _DIGESTS).unlink(missing_ok=True)
+        write_whole(self.folder / _SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
+        paths = [self.folder / _HEADER, self.folder / _SUMMARY]
+        paths += sorted(self.results.glob("*.parquet")) + sorted((self.folder / "bad").glob("*.json"))
+        digests = {
+            "collection": collection.digest,
+            "manifest": sha256_of(collection.path / MANIFEST),
+            "files": {path.relative_to(self.folder).as_posix(): sha256_of(path) for path in paths},
+        }
+        write_whole(self.folder / _DIGESTS, (json.dumps(digests, indent=1) + "\n").encode())
 
 
 def read_header(folder: Path) -> dict[str, Any]:

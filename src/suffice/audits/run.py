@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import sys
 import time
@@ -19,7 +18,6 @@ from suffice.audits.ledger import Ledger, read_results
 from suffice.audits.plan import Plan
 from suffice.audits.summary import AuditSummary, summarize_results
 from suffice.store.builtin import builtin_collection
-from suffice.store.manifest import write_whole
 from suffice.store.reader import BadRow, Batch, Collection, open_collection
 from suffice.tolerances.budgets import Budgets
 
@@ -115,8 +113,7 @@ def run_audit(
     seconds = time.perf_counter() - began
     where = "built-in" if collection.builtin else str(collection.path)
     run = {**_machine(), "collection": where, "engine": engine, "seconds": seconds}
-    record = {**header, "summary": asdict(summary), "run": run}
-    write_whole(out / "summary.json", (json.dumps(record, indent=1) + "\n").encode())
+    ledger.finish({**header, "summary": asdict(summary), "run": run}, collection)
     return Audit(path=out, plan=plan, summary=summary, seconds=seconds, scope=plan.scope)
 
 

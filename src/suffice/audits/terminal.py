@@ -9,7 +9,7 @@ from rich.text import Text
 
 from suffice.audits.run import Audit
 from suffice.audits.summary import Spread
-from suffice.audits.verification import Verification
+from suffice.verify.report import METHODS, Report
 
 __all__ = ["RateColumn", "print_audit", "print_verification"]
 
@@ -81,20 +81,44 @@ def _rungs(rungs: dict[str, dict[str, int]]) -> Table:
     return table
 
 
-def print_verification(report: Verification, console: Console) -> None:
-    """What the independent check found."""
+# findings that a terminal shows; --json has all of them
+_SHOWN = 200
+
+
+def print_verification(report: Report, console: Console) -> None:
+    """What the independent check found: rows recomputed, column by column, and one line for all that is wrong."""
     console.print(
         f"{report.checked:,} of {report.states:,} states recomputed from the collection alone, "
-        f"{report.in_arb:,} of them in Arb: {len(report.violations)} violations",
+        f"{report.in_arb:,} of them in Arb: {len(report.findings):,} findings",
         highlight=False,
     )
     for words, count in report.settled.items():
         console.print(f"  {words}: {count:,}", highlight=False)
-    table = Table(title="bound over true error")
-    for heading in ("quantity", "smallest", "median", "95%", "largest"):
-        table.add_column(heading, justify="left" if heading == "quantity" else "right")
-    for name, numbers in report.conservative.items():
-        table.add_row(name, *(f"{number:.3g}" for number in numbers))
-    console.print(table)
-    for text in report.violations:
-        console.print(f"VIOLATION {text}", highlight=False)
+    if report.conservative:
+        table = Table(title="bound over true error")
+        for heading in ("quantity", "smallest", "median", "95%", "largest"):
+            table.add_column(heading, justify="left" if heading == "quantity" else "right")
+        for name, numbers in report.conservative.items():
+            table.add_row(name, *(f"{number:.3g}" for number in numbers))
+        console.print(table)
+    if report.columns:
+        console.print(_columns(report))
+    for finding in report.findings[:_SHOWN]:
+        # as it is: a bracket is no markup, and a line is not folded
+        console.print(finding.line, highlight=False, markup=False, soft_wrap=True)
+    if len(report.findings) > _SHOWN:
+        console.print(f"and {len(report.findings) - _SHOWN:,} more: --json has all of them", highlight=False)
+
+
+def _columns(report: Report) -> Table:
+    """Rows by column and by how they were checked; columns that were checked alike share a line."""
+    table = Table(title="rows checked, by column")
+    table.add_column("columns")
+    for heading in ("in Arb", "in float64", "with the collection", "with other columns"):
+        table.add_column(heading, justify="right")
+    alike: dict[tuple[int, ...], list[str]] = {}
+    for name, counts in report.columns.items():
+        alike.setdefault(tuple(counts.get(method, 0) for method in METHODS), []).append(name)
+    for numbers, names in alike.items():
+        table.add_row(", ".join(names), *(f"{number:,}" if number else "-" for number in numbers))
+    return table

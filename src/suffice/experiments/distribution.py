@@ -6,9 +6,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from flint import ctx
 
-from suffice.audits.stored import State
-from suffice.audits.verify import bounds_in_arb
 from suffice.experiments.document import Picture, Section, Table, count, number, quantiles
 from suffice.experiments.figures import dimension_color, legend, panels
 from suffice.experiments.saved import Columns, Saved, Tick
@@ -17,6 +16,8 @@ from suffice.pairs.debye import DebyePair
 from suffice.states import States
 from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.tolerance import tolerance
+from suffice.verify.exact_states import BITS, ExactState
+from suffice.verify.stored import Bank
 
 __all__ = ["SIZES", "reproduce_distribution", "span", "tolerance_columns"]
 
@@ -70,19 +71,14 @@ def _arb_checks(saved: Saved, found: Columns) -> tuple[int, int]:
 
 
 def _in_arb(state: States, contract: str, b: float) -> Columns:
-    bank = state.bank
-    stored = State(
-        features=state.features[0].tolist(),
-        label=int(state.labels),
-        temperature=state.temperature.item(),
-        directions=bank.directions.tolist(),
-        concentrations=bank.concentrations.tolist(),
-        biases=bank.biases.tolist(),
-    )
-    at, above = (bounds_in_arb(stored, 2, contract, x) for x in (b, b * (1 + 1e-6)))
+    arrays = (state.bank.directions, state.bank.concentrations, state.bank.biases)
+    bank = Bank.of(*(array.numpy(force=True) for array in arrays))
+    with ctx.workprec(BITS):
+        exact = ExactState(bank, state.features[0].numpy(force=True), int(state.labels), state.temperature.item())
+        at, above = (exact.bounds(2, contract, "uniform", np.array([x]), "plain") for x in (b, b * (1 + 1e-6)))
     return {
-        "accepted": np.array([all(at[name] <= 1e-5 for name in ("loss", "gradient"))]),
-        "rejected": np.array([any(above[name] > 1e-5 for name in ("loss", "gradient"))]),
+        "accepted": np.array([all(at[name].high[0] <= 1e-5 for name in ("loss", "gradient"))]),
+        "rejected": np.array([any(above[name].low[0] > 1e-5 for name in ("loss", "gradient"))]),
     }
 
 

@@ -7,9 +7,14 @@ from pathlib import Path
 
 from suffice.store.reader import Collection, open_collection
 
-__all__ = ["builtin_collection"]
+__all__ = ["builtin_collection", "builtin_path"]
 
 _NAMES = ("contrastive", "supervised")
+
+
+def builtin_path(name: str = "contrastive") -> Path:
+    """Where a shipped collection is."""
+    return Path(str(files("suffice.store") / "builtin_states" / name))
 
 
 def builtin_collection(name: str = "contrastive") -> Collection:
@@ -19,6 +24,6 @@ def builtin_collection(name: str = "contrastive") -> Collection:
     """
     if name not in _NAMES:
         raise ValueError(f"Expected name in {list(_NAMES)}, but got {name!r}")
-    collection = open_collection(Path(str(files("suffice.store") / "builtin_states" / name)))
+    collection = open_collection(builtin_path(name))
     collection.builtin = name == "contrastive"
     return collection

@@ -1,0 +1,137 @@
+"""Which rows an audit must have, and in which files: exactly those of its collection, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from suffice.verify.digests import Manifest
+from suffice.verify.report import UnreadableError
+from suffice.verify.stored import Array, Bank, read_bank
+
+__all__ = ["SetAside", "Wanted", "wanted_files"]
+
+# docs/format.md: a result file has consecutive rows of one bank, out of so many bytes of features, at most so many
+_BYTES, _ROWS = 8 * 2**20, 4096
+_COLUMNS = {
+    "id": pa.string(),
+    "bank": pa.string(),
+    "label": pa.int64(),
+    "temperature": pa.float64(),
+    "source": pa.string(),
+    "dataset": pa.string(),
+    "run": pa.string(),
+    "step": pa.int64(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetAside:
+    """A row of a collection that is no state: an audit leaves it out and says so, or is not made at all."""
+
+    part: str
+    row: int
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One result file as it must be: its name, and the states of its rows, read from the collection."""
+
+    name: str
+    bank: Bank
+    features: Array
+    # part, row, id, bank, label, temperature, source, dataset, run, step, dim, classes
+    columns: dict[str, Array]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+
+def wanted_files(collection: Path, manifest: Manifest, set_aside: list[SetAside]) -> Iterator[Wanted]:
+    """Every result file in order; rows that are no states are added to `set_aside`."""
+
+    @lru_cache(maxsize=2)
+    def bank_of(digest: str) -> Bank:
+        return read_bank(collection, digest)
+
+    for part in manifest.parts:
+        try:
+            with pq.ParquetFile(collection / part) as file:
+                width = _feature_width(part, file.schema_arrow)
+                first = 0
+                for table in file.iter_batches(batch_size=max(1, _BYTES // width), use_threads=False):
+                    columns = {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in _COLUMNS}
+                    raw = _raw(table.column("feature"), width)
+                    start = 0
+                    for digest, run in groupby(columns["bank"].tolist()):
+                        stop = start + len(list(run))
+                        rows = np.arange(start, stop)
+                        start = stop
+                        if f"banks/{digest}.safetensors" not in manifest.files:
+                            set_aside += [SetAside(part=part, row=first + int(row), place="bank") for row in rows]
+                            continue
+                        some = {name: column[rows] for name, column in columns.items()}
+                        yield from _cut(part, first + rows, some, raw[rows], bank_of(digest), set_aside)
+                    first += table.num_rows
+        except (pa.ArrowException, OSError) as error:
+            raise UnreadableError(part, "content", "Parquet", f"{type(error).__name__}: {error}") from None
+
+
+def _feature_width(part: str, schema: pa.Schema) -> int:
+    for name, kind in _COLUMNS.items():
+        if name not in schema.names or schema.field(name).type != kind:
+            raise UnreadableError(
+                part, name, kind, schema.field(name).type if name in schema.names else "no such column"
+            )
+    kind = schema.field("feature").type if "feature" in schema.names else None
+    if kind is None or not pa.types.is_fixed_size_binary(kind):
+        raise UnreadableError(part, "feature", "fixed-size binary", kind)
+    return int(kind.byte_width)
+
+
+def _raw(column: pa.Array, width: int) -> Array:
+    joined = b"".join(column.to_pylist())
+    return np.frombuffer(joined, dtype=np.uint8).reshape(len(column), width)
+
+
+def _cut(
+    part: str, rows: Array, columns: dict[str, Array], raw: Array, bank: Bank, set_aside: list[SetAside]
+) -> Iterator[Wanted]:
+    """Rows of one bank without those that are no states, cut to files."""
+    width = raw.shape[1]
+    if width not in (4 * bank.dim, 8 * bank.dim):
+        raise UnreadableError(part, "feature", f"{4 * bank.dim} or {8 * bank.dim} bytes", f"{width} bytes")
+    features = raw.view("<f4" if width == 4 * bank.dim else "<f8").astype(np.float64)
+    label, tau = columns["label"], columns["temperature"]
+    wrong = {
+        "id": columns["id"] == "",
+        "label": (label < 0) | (label >= bank.classes),
+        "feature": ~np.isfinite(features).all(axis=1),
+        "temperature": ~(np.isfinite(tau) & (tau > 0)),
+    }
+    good = ~np.any(list(wrong.values()), axis=0)
+    for i in (~good).nonzero()[0]:
+        place = next(name for name, mask in wrong.items() if mask[i])
+        set_aside.append(SetAside(part=part, row=int(rows[i]), place=place))
+    count = int(good.sum())
+    described = {
+        "part": np.full(count, part, dtype=object),
+        "row": rows[good],
+        **{name: column[good] for name, column in columns.items()},
+        "dim": np.full(count, bank.dim),
+        "classes": np.full(count, bank.classes),
+    }
+    kept = features[good]
+    for start in range(0, count, _ROWS):
+        piece = slice(start, start + _ROWS)
+        some = {name: column[piece] for name, column in described.items()}
+        name = f"results/{Path(part).stem}-{some['row'][0]:09d}.parquet"
+        yield Wanted(name=name, bank=bank, features=kept[piece], columns=some)

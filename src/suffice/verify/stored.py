@@ -1,0 +1,118 @@
+"""Audits and collections read by hand: JSON, Parquet, and safetensors as bytes. Nothing of the store is used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from suffice.verify.report import UnreadableError
+
+__all__ = ["Array", "Bank", "read_bank", "read_json", "read_table", "sha256_of"]
+
+Array = np.ndarray[Any, Any]
+
+
+def sha256_of(path: Path, name: str) -> str:
+    """The digest of a file; a file that is missing or cannot be read is unreadable."""
+    if path.is_symlink() or not path.is_file():
+        raise UnreadableError(name, "file", "a file", "none", "it is missing")
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UnreadableError(name, "file", "a file", error.strerror or "an error") from None
+
+
+def read_json(path: Path, name: str, kind: type) -> Any:
+    """What a JSON file holds, which must be of a kind: an object or a list."""
+    if not path.is_file():
+        raise UnreadableError(name, "file", "a file", "none", "it is missing")
+    try:
+        value = json.loads(path.read_bytes())
+    except (ValueError, RecursionError, OSError) as error:
+        raise UnreadableError(name, "content", "JSON", f"{type(error).__name__}: {error}") from None
+    if not isinstance(value, kind):
+        raise UnreadableError(name, "content", kind.__name__, type(value).__name__)
+    return value
+
+
+def read_table(path: Path, name: str) -> pa.Table:
+    """A Parquet file as a table without missing values."""
+    try:
+        table = pq.read_table(path, partitioning=None)
+    except (pa.ArrowException, OSError) as error:
+        raise UnreadableError(name, "content", "Parquet", f"{type(error).__name__}: {error}") from None
+    for column in table.column_names:
+        if table.column(column).null_count:
+            raise UnreadableError(name, column, "values", "null", "a value is missing")
+    return table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bank:
+    """A class bank as stored: rows of directions that are not normalised yet, concentrations and biases."""
+
+    digest: str
+    directions: Array
+    concentrations: Array
+    biases: Array
+
+    @classmethod
+    def of(cls, directions: Array, concentrations: Array, biases: Array) -> Bank:
+        """A bank from arrays."""
+        digest = hashlib.sha256()
+        for array in (directions, concentrations, biases):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return cls(digest=digest.hexdigest(), directions=directions, concentrations=concentrations, biases=biases)
+
+    @property
+    def classes(self) -> int:
+        return len(self.concentrations)
+
+    @property
+    def dim(self) -> int:
+        return int(self.directions.shape[1])
+
+    @property
+    def nu(self) -> float:
+        return self.dim / 2 - 1
+
+
+_KINDS = {"F32": "<f4", "F64": "<f8"}
+
+
+def read_bank(folder: Path, digest: str) -> Bank:
+    """A safetensors file by hand: eight bytes of length, a JSON header, little-endian numbers."""
+    name = f"banks/{digest}.safetensors"
+    try:
+        content = (folder / name).read_bytes()
+        (length,) = struct.unpack("<Q", content[:8])
+        header = json.loads(content[8 : 8 + length])
+        arrays = {
+            key: _tensor(content[8 + length :], header[key]) for key in ("directions", "concentrations", "biases")
+        }
+    except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+        raise UnreadableError(name, "content", "safetensors", f"{type(error).__name__}: {error}") from None
+    shape = arrays["directions"].shape
+    if len(shape) != 2 or any(arrays[key].shape != shape[:1] for key in ("concentrations", "biases")):
+        raise UnreadableError(name, "shapes", "[C, p], [C], [C]", {key: each.shape for key, each in arrays.items()})
+    if not all(np.isfinite(each).all() for each in arrays.values()) or (arrays["concentrations"] < 0).any():
+        raise UnreadableError(name, "values", "finite numbers", "others")
+    if shape[0] < 2 or shape[1] < 5 or (np.abs(np.sqrt((arrays["directions"] ** 2).sum(axis=1)) - 1) > 1e-3).any():
+        raise UnreadableError(
+            name, "directions", "unit vectors of two classes or more, in five dimensions or more", "others"
+        )
+    return Bank(digest=digest, **arrays)
+
+
+def _tensor(content: bytes, record: dict[str, Any]) -> Array:
+    start, stop = record["data_offsets"]
+    return np.frombuffer(content[start:stop], dtype=_KINDS[record["dtype"]]).astype(np.float64).reshape(record["shape"])
