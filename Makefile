@@ -1,5 +1,5 @@
 # Two commands set up everything on a machine with Python 3.11: `make demo` and `make test`.
-.PHONY: demo test test-slow bench bench-peers clean
+.PHONY: demo test test-slow mutants bench bench-peers clean
 
 BIN := .venv/bin
 PYTHON ?= python3
@@ -16,6 +16,11 @@ test: .venv/.installed-dev
 # the longer checks, which `make test` leaves out
 test-slow: .venv/.installed-dev
 	$(BIN)/pytest -m slow
+	$(BIN)/python -m tests.mutants
+
+# unsound changes of the source, each of which a test must notice; writes build/mutants.json
+mutants: .venv/.installed-dev
+	$(BIN)/python -m tests.mutants
 
 # writes build/bench.json; the TFP contender is measured if `make bench-peers` has been run
 bench: .venv/.installed-dev

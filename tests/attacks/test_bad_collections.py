@@ -49,7 +49,7 @@ def _replace(path: Path, old: str, content: bytes, **changes: int) -> str:
     return new
 
 
-def _rewrite_part(path: Path, change: Callable[[pa.Table], pa.Table], **options: object) -> None:
+def rewrite_part(path: Path, change: Callable[[pa.Table], pa.Table], **options: object) -> None:
     _, part = _names(path)
     table = change(pq.read_table(path / part))
     sink = pa.BufferOutputStream()
@@ -76,7 +76,7 @@ def _bank(path: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torc
     tensors = change(safetensors.torch.load_file(path / name))
     new = _replace(path, name, safetensors.torch.save(tensors))
     digest = new[6:-12]
-    _rewrite_part(path, _column("bank", lambda values: [digest] * len(values)))
+    rewrite_part(path, _column("bank", lambda values: [digest] * len(values)))
     assert part
 
 
@@ -98,7 +98,7 @@ def _flip(which: int) -> Callable[[Path], None]:
 def _oversized_bank_header(path: Path) -> None:
     name, _ = _names(path)
     new = _replace(path, name, struct.pack("<Q", 2**62) + (path / name).read_bytes()[8:])
-    _rewrite_part(path, _column("bank", lambda values: [new[6:-12]] * len(values)))
+    rewrite_part(path, _column("bank", lambda values: [new[6:-12]] * len(values)))
 
 
 def _oversized_parquet_footer(path: Path) -> None:
@@ -107,14 +107,14 @@ def _oversized_parquet_footer(path: Path) -> None:
     _replace(path, part, content[:-8] + struct.pack("<I", 2**31 - 1) + b"PAR1")
 
 
-def _manifest_change(**changes: object) -> Callable[[Path], None]:
+def change_manifest(**changes: object) -> Callable[[Path], None]:
     def change(path: Path) -> None:
         _save(path, {**_manifest(path), **changes})
 
     return change
 
 
-def _entry(which: int, **changes: object) -> Callable[[Path], None]:
+def change_entry(which: int, **changes: object) -> Callable[[Path], None]:
     def change(path: Path) -> None:
         record = _manifest(path)
         record["files"][_names(path)[which]].update(changes)  # type: ignore[index]
@@ -132,7 +132,7 @@ def _traversal(path: Path) -> None:
 
 def _bomb(path: Path) -> None:
     """Half a million equal features behind a compressed page: a small file that unfolds to 16 MB and more."""
-    _rewrite_part(
+    rewrite_part(
         path,
         lambda table: pa.concat_tables([table.slice(0, 1)] * 20_000).set_column(
             0, table.schema.field(0), pa.array([str(i) for i in range(20_000)])
@@ -142,7 +142,7 @@ def _bomb(path: Path) -> None:
 
 
 def _dictionary_bomb(path: Path) -> None:
-    _rewrite_part(
+    rewrite_part(
         path,
         lambda table: pa.concat_tables([table.slice(0, 1)] * 20_000).set_column(
             0, table.schema.field(0), pa.array([str(i) for i in range(20_000)])
@@ -219,54 +219,54 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str, str]] = {
         "values: Expected concentrations",
     ),
     "feature of another width": (
-        lambda p: _rewrite_part(p, _wide_feature),
+        lambda p: rewrite_part(p, _wide_feature),
         "part-00000",
         r"feature: expected fixed-size binary of \(32, 64\) bytes",
     ),
     "labels that are words": (
-        lambda p: _rewrite_part(p, _text_labels),
+        lambda p: rewrite_part(p, _text_labels),
         "part-00000",
         "column label: expected int64, but got string",
     ),
     "label without a class": (
-        lambda p: _rewrite_part(p, _column("label", _set(4, 6))),
+        lambda p: rewrite_part(p, _column("label", _set(4, 6))),
         "part-00000",
         r"row 4, label: expected labels in \[0, 6\), but got 6",
     ),
     "negative label": (
-        lambda p: _rewrite_part(p, _column("label", _set(2, -1))),
+        lambda p: rewrite_part(p, _column("label", _set(2, -1))),
         "part-00000",
         "row 2, label: .* but got -1",
     ),
     "duplicate id": (
-        lambda p: _rewrite_part(p, _column("id", _set(5, "a:0:1"))),
+        lambda p: rewrite_part(p, _column("id", _set(5, "a:0:1"))),
         "part-00000",
         "row 5, id: 'a:0:1' is also queries/part-00000.parquet, row 1",
     ),
-    "empty id": (lambda p: _rewrite_part(p, _column("id", _set(3, ""))), "part-00000", "row 3, id: it is empty"),
+    "empty id": (lambda p: rewrite_part(p, _column("id", _set(3, ""))), "part-00000", "row 3, id: it is empty"),
     "missing values": (
-        lambda p: _rewrite_part(p, _missing_values),
+        lambda p: rewrite_part(p, _missing_values),
         "part-00000",
         "column source: it has missing values",
     ),
     "feature that is not finite": (
-        lambda p: _rewrite_part(p, _column("feature", _set(7, NAN))),
+        lambda p: rewrite_part(p, _column("feature", _set(7, NAN))),
         "part-00000",
         "row 7, feature: expected numbers, but some are not finite",
     ),
     "temperature of zero": (
-        lambda p: _rewrite_part(p, _column("temperature", _set(1, 0.0))),
+        lambda p: rewrite_part(p, _column("temperature", _set(1, 0.0))),
         "part-00000",
         "row 1, temperature: expected finite and > 0, but got 0.0",
     ),
     "missing bank file": (lambda p: (p / _names(p)[0]).unlink(), "banks/", "it is missing, but the manifest lists it"),
     "row of a bank that is not there": (
-        lambda p: _rewrite_part(p, _column("bank", _set(2, "0" * 64))),
+        lambda p: rewrite_part(p, _column("bank", _set(2, "0" * 64))),
         "part-00000",
         "row 2, bank: no bank '0000",
     ),
     "path traversal in a row": (
-        lambda p: _rewrite_part(p, _column("bank", _set(0, "../../etc/passwd"))),
+        lambda p: rewrite_part(p, _column("bank", _set(0, "../../etc/passwd"))),
         "part-00000",
         "row 0, bank: no bank '../../etc/passwd'",
     ),
@@ -275,21 +275,21 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "compressed page that unfolds": (_bomb, "part-00000", r"it is compressed \(ZSTD\)"),
     "dictionary that unfolds": (_dictionary_bomb, "part-00000", "features must not be dictionary encoded"),
     "manifest of another version": (
-        _manifest_change(version=2),
+        change_manifest(version=2),
         "manifest.json",
         "version: this release reads version 1, but the file has 2",
     ),
-    "manifest of another format": (_manifest_change(format="zip"), "manifest.json", "format: expected"),
-    "manifest that miscounts": (_manifest_change(states=7), "manifest.json", "states: 7, but its parts have 20 rows"),
-    "manifest without files": (_manifest_change(files=[]), "manifest.json", "expected files to be dict, but got list"),
+    "manifest of another format": (change_manifest(format="zip"), "manifest.json", "format: expected"),
+    "manifest that miscounts": (change_manifest(states=7), "manifest.json", "states: 7, but its parts have 20 rows"),
+    "manifest without files": (change_manifest(files=[]), "manifest.json", "expected files to be dict, but got list"),
     "manifest with a wrong hash name": (
-        _entry(0, sha256="f" * 64),
+        change_entry(0, sha256="f" * 64),
         "manifest.json",
         "the name of a bank must be its sha256",
     ),
-    "manifest with a negative size": (_entry(1, bytes=-1), "manifest.json", "negative sizes"),
+    "manifest with a negative size": (change_entry(1, bytes=-1), "manifest.json", "negative sizes"),
     "manifest with other rows": (
-        lambda p: (_entry(1, rows=21)(p), _manifest_change(states=21)(p))[0],
+        lambda p: (change_entry(1, rows=21)(p), change_manifest(states=21)(p))[0],
         "part-00000",
         "rows: 20, but the manifest says 21",
     ),
@@ -322,7 +322,7 @@ def test_attack_is_refused_with_its_own_error(tmp_path: Path, name: str) -> None
 def test_bad_rows_can_be_set_aside(tmp_path: Path) -> None:
     path = write(tmp_path / "c", make_states())
     for column, row, value in (("label", 4, 99), ("temperature", 6, -1.0), ("feature", 9, NAN), ("bank", 12, "0" * 64)):
-        _rewrite_part(path, _column(column, _set(row, value)))
+        rewrite_part(path, _column(column, _set(row, value)))
     collection = open_collection(path)
     bad: list[BadRow] = []
     batches = list(collection.read_part(collection.parts[0], bad))

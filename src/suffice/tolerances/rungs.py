@@ -163,7 +163,7 @@ def climb_by_sums(states: States, budgets: Budgets, model: str) -> Iterator[Step
     Rungs that are far out of reach are not tried, and where rounding is most of what is allowed for, no higher order of
     the same dtype.
     """
-    # the margin is not in the sums
+    # the margin is not in the sums: its use would be infinite, and certify nothing
     lengths = feature_lengths(states)
     ladder = () if budgets.prediction else _within_reach(states, budgets, model, lengths.max().item())
     table_of = cache(lambda rung: rung.kind.table(states, model, lengths))

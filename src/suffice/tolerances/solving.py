@@ -175,6 +175,7 @@ def invert_directly(
     elif budgets.prediction:
         some = judge(everywhere, torch.zeros_like(like))
     if some is not None:
+        # to save time: rows that are rejected at zero are set to zero below as well, whatever their search has found
         cap = torch.where(some.accepted, cap, 0.0)
     starts = [] if known is None else [torch.ones_like(like)]
     starts += _scouted(bounds, head, unit, budgets, start, guess, cap, extra)

@@ -312,7 +312,8 @@ def _from_sums(states: States, executed: Executed, table: ClassTable, sums: _Sum
     """Loss, probability and gradient bounds, and an unknown use of the margin."""
     u, tiny = unit_roundoff(executed.dtype), smallest_normal(executed.dtype)
     tau, classes = states.temperature.numpy(force=True), states.bank.num_classes
-    # with the exact weights, from above; weights that underflowed count as the smallest number
+    # with the exact weights, from above; weights that underflowed count as the smallest number (what is lost is again
+    # in of_log and of_softmax, each above u, and in underflow, which has p > 4 of it for every class)
     off = table.of_weight + table.of_total
     raised, lost = 1 + 2 * (off + table.of_sums), 4 * classes * tiny
     rest = np.minimum(sums.weight * raised + lost, 1.0)

@@ -1,0 +1,73 @@
+"""What a certificate says of its own bounds: strict margins, rounded margins, verdicts that agree with headroom."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+import suffice as sf
+from suffice.contracts import Allowances, Bounds, SoftmaxHead, centered_bounds, conditioned_bounds, geometry_bounds
+from suffice.tolerances.solving import accepts
+from tests.reference.states import random_states
+
+PAIR = sf.DebyePair(order=2)
+CONTRACTS = {"geometry": geometry_bounds, "conditioned": conditioned_bounds, "centered": centered_bounds}
+
+
+def _row(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def test_a_margin_that_is_used_up_certifies_nothing() -> None:
+    use = _row(math.nextafter(1.0, 0.0), 1.0, math.inf, math.nan)
+    bounds = Bounds(loss=use, probability=use, gradient=use, margin_use=use)
+    assert bounds.prediction.tolist() == [True, False, False, False]
+
+
+def test_budgets_are_closed_and_the_margin_is_open() -> None:
+    shares = _row(1.0, math.nextafter(1.0, 2.0), 0.5, math.nan)
+    assert accepts({"loss": shares}).tolist() == [True, False, True, False]
+    assert accepts({"prediction": shares}).tolist() == [False, False, True, False]
+    # all of them, and NaN in one is enough
+    assert accepts({"loss": 0 * shares + 0.5, "gradient": shares}).tolist() == [True, False, True, False]
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_the_margin_is_known_up_to_the_rounding_of_scores(contract: str) -> None:
+    """Two log-probabilities 1e-3 apart, each off by up to 4e-4: 2e-4 are left, or nothing at 6e-4."""
+
+    def use(log_error: float, d: float) -> float:
+        head = SoftmaxHead(
+            log_probabilities=torch.log_softmax(_row(1e-3, 0.0), dim=0)[None],
+            target=torch.tensor([0]),
+            gradient_scale=_row(1.0),
+            distances=_row(0.1, 0.1)[None],
+            log_error=_row(log_error),
+        )
+        allowances = Allowances(d=torch.full((1, 2), d, dtype=torch.float64), a=torch.zeros(1, 2, dtype=torch.float64))
+        found: Bounds = CONTRACTS[contract](head, allowances)
+        return found.margin_use.item()
+
+    assert use(6e-4, 1e-9) == math.inf
+    assert use(4e-4, 0.9e-4) == pytest.approx(0.9, rel=0.05)
+    assert use(4e-4, 1.1e-4) > 1
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+@pytest.mark.parametrize("scope", ["analytic", "execution"])
+@pytest.mark.parametrize("name", ["loss", "gradient"])
+def test_a_budget_that_is_the_bound_itself(contract: str, scope: str, name: str) -> None:
+    """Certified with a headroom of 1; one ulp less is neither."""
+    for seed in (3, 8, 9):
+        states = random_states(seed, 6, [(7, 64)])
+        bound = getattr(sf.certify(states, sf.Budgets(loss=1.0), PAIR, contract, scope=scope), name)
+        met = sf.certify(states, sf.Budgets(**{name: bound}), PAIR, contract, scope=scope)
+        assert met.certified.all()
+        assert (met.headroom >= 1).all()
+        less = torch.nextafter(bound, torch.zeros_like(bound))
+        missed = sf.certify(states, sf.Budgets(**{name: less}), PAIR, contract, scope=scope)
+        assert not missed.certified.any()
+        assert (missed.headroom < 1).all()

@@ -1,0 +1,12 @@
+"""All mutants, area by area."""
+
+from __future__ import annotations
+
+from tests.mutants import contracts, inversion, pairs, rounding, rungs, stores, sums
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+MUTANTS: tuple[Mutant, ...] = tuple(
+    mutant for area in (contracts, rounding, sums, inversion, rungs, stores, pairs) for mutant in area.MUTANTS
+)

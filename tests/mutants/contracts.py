@@ -1,0 +1,105 @@
+"""Mutants of what certificates say of their bounds (contracts/bounds.py, tolerances/solving.py, execution.py).
+
+The contracts themselves, heads and slack are to follow with their rewrite; the first two may move with it.
+"""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_BOUNDS = "contracts/bounds.py"
+_SOLVING = "tolerances/solving.py"
+_HERE = "tests/contracts/test_bounds.py::"
+
+MUTANTS = (
+    Mutant(
+        name="prediction-not-strict",
+        file=_BOUNDS,
+        old="return self.margin_use < 1",
+        new="return self.margin_use <= 1",
+        why="errors that use all of the margin may make a tie, which certifies nothing",
+        kills=(f"{_HERE}test_a_margin_that_is_used_up_certifies_nothing",),
+    ),
+    Mutant(
+        name="margin-log-error",
+        file=_BOUNDS,
+        old="gaps = gaps - 2 * error[:, None]",
+        new="gaps = gaps - 0 * error[:, None]",
+        why="the margin itself is known up to the rounding of two log-probabilities",
+        kills=(f"{_HERE}test_the_margin_is_known_up_to_the_rounding_of_scores",),
+    ),
+    Mutant(
+        name="accepts-any",
+        file=_SOLVING,
+        old="return torch.stack(met).all(dim=0)",
+        new="return torch.stack(met).any(dim=0)",
+        why="every budget has to be met",
+        kills=(f"{_HERE}test_budgets_are_closed_and_the_margin_is_open",),
+    ),
+    Mutant(
+        name="accepts-nan",
+        file=_SOLVING,
+        old='met = [share < 1 if name == "prediction" else share <= 1 for name, share in shares.items()]',
+        new='met = [~(share >= 1) if name == "prediction" else ~(share > 1) for name, share in shares.items()]',
+        why="a bound that is no number meets no budget",
+        kills=(f"{_HERE}test_budgets_are_closed_and_the_margin_is_open",),
+    ),
+    Mutant(
+        name="accepts-prediction-closed",
+        file=_SOLVING,
+        old='share < 1 if name == "prediction" else share <= 1',
+        new='share <= 1 if name == "prediction" else share <= 1',
+        why="the margin test is strict",
+        kills=(f"{_HERE}test_budgets_are_closed_and_the_margin_is_open",),
+    ),
+    Mutant(
+        name="accepts-budget-open",
+        file=_SOLVING,
+        old='share < 1 if name == "prediction" else share <= 1',
+        new="share < 1",
+        why="a bound that equals its budget meets it, and headroom is 1 there",
+        kills=(f"{_HERE}test_budgets_are_closed_and_the_margin_is_open",),
+    ),
+    Mutant(
+        name="with-one-series",
+        file=_SOLVING,
+        old="return inverse if at_one is None else with_one(inverse, at_one, budgets, start, head.gradient_scale)",
+        new="return inverse",
+        why="verdict and headroom then disagree within the width of the bracket",
+        kills=(f"{_HERE}test_a_budget_that_is_the_bound_itself",),
+    ),
+    Mutant(
+        name="with-one-executed",
+        file="tolerances/execution.py",
+        old="inverse = with_one(inverse, at_one, budgets, start, like)",
+        new="pass",
+        why="verdict and headroom then disagree within the width of the bracket",
+        kills=(f"{_HERE}test_a_budget_that_is_the_bound_itself",),
+    ),
+    Mutant(
+        name="with-one-direct",
+        file=_SOLVING,
+        old="starts = [] if known is None else [torch.ones_like(like)]",
+        new="starts: list[Tensor] = []",
+        why="1 is then no bracket point: verdict and headroom disagree",
+        kills=(f"{_HERE}test_a_budget_that_is_the_bound_itself",),
+    ),
+    Mutant(
+        name="extra-allowances-at-zero",
+        file=_SOLVING,
+        old="cap = torch.where(some.accepted, cap, 0.0)",
+        new="cap = torch.where(some.accepted, cap, cap)",
+        why="where rounding alone is over a budget no scale is accepted",
+        argued="rows that are rejected at zero are set to zero below as well, whatever their search has found",
+    ),
+    Mutant(
+        name="rejected-at-zero",
+        file=_SOLVING,
+        old="accepted=torch.where(some.accepted, inverse.accepted, 0.0),",
+        new="accepted=torch.where(some.accepted, inverse.accepted, 1.0),",
+        why="a tie has no accepted scale under the prediction budget",
+        kills=("tests/tolerances/test_tolerance.py::test_statuses",),
+    ),
+)

@@ -1,0 +1,188 @@
+"""Mutants of the execution bound (tolerances/rounding_terms.py, execution.py; docs/theory.md, 8.2 to 8.6)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_TERMS = "tolerances/rounding_terms.py"
+_EXECUTION = "tolerances/execution.py"
+_HERE = "tests/tolerances/test_execution_terms.py::"
+_ATTACKS = "tests/tolerances/test_execution.py::"
+
+MUTANTS = (
+    Mutant(
+        name="rounding-loss-after-scores",
+        file=_TERMS,
+        old="loss=at_class(of_log_pi, states.labels) * OUTWARD, probability",
+        new="loss=at_class(0 * of_log_pi, states.labels) * OUTWARD, probability",
+        why="softmax and logarithm round: 5.3e-8 of log 7 in float32, beside scores without any error",
+        kills=(f"{_HERE}test_softmax_and_its_logarithm_are_rounded",),
+    ),
+    Mutant(
+        name="rounding-tv",
+        file=_TERMS,
+        old="probability=tv * OUTWARD",
+        new="probability=0 * tv",
+        why="executed probabilities are rounded also where the scores are exact",
+        kills=(f"{_HERE}test_softmax_and_its_logarithm_are_rounded",),
+    ),
+    Mutant(
+        name="rounding-bias",
+        file=_TERMS,
+        old="delta = (moved + formula + bias +",
+        new="delta = (moved + formula +",
+        why="a bias of 1e4 is off by 2e-4 in float32",
+        kills=(f"{_HERE}test_biases_are_rounded",),
+    ),
+    Mutant(
+        name="rounding-formula",
+        file=_TERMS,
+        old="delta = (moved + formula + bias +",
+        new="delta = (moved + bias +",
+        why="the difference of potentials is executed too",
+        kills=(f"{_HERE}test_roundings_of_the_formula",),
+    ),
+    Mutant(
+        name="rounding-longer",
+        file=_TERMS,
+        old="slope = torch.where(r > 0, changed + longer,",
+        new="slope = torch.where(r > 0, changed,",
+        why="the formula's error is that of the slope times the exact length, which may be many executed radii",
+        kills=(f"{_HERE}test_vectors_that_are_longer_than_the_executed_radius",),
+    ),
+    Mutant(
+        name="rounding-all-of-R-at-zero",
+        file=_TERMS,
+        old="changed + longer, off.r / (nu + off.s_r)) * OUTWARD",
+        new="changed + longer, 0.0) * OUTWARD",
+        why="where the executed radius is 0 the program has no slope, and all of R(r) is missing",
+        kills=(f"{_HERE}test_a_radius_that_is_executed_as_zero",),
+    ),
+    Mutant(
+        name="rounding-change-of-slope",
+        file=_TERMS,
+        old="changed = off.of_r / (nu + off.s_r) ** 3 * off.r",
+        new="changed = 0 * off.r",
+        why="R(x)/x changes between the executed and the exact radius",
+        kills=(f"{_HERE}test_concentrations_are_rounded",),
+    ),
+    # the lead's rewrite of the geometry may move the next five: re-aim them by their names
+    Mutant(
+        name="geometry-of-k",
+        file=_TERMS,
+        old="of_k = (k_hat - k).abs() * (k_hat + k)",
+        new="of_k = 0 * k",
+        why="a concentration in float32 is another concentration",
+        kills=(f"{_HERE}test_concentrations_are_rounded",),
+    ),
+    Mutant(
+        name="geometry-product",
+        file=_TERMS,
+        old="error = length * (of_product * 2 * k + of_square * length) + u * gaps.abs()",
+        new="error = u * gaps.abs()",
+        why="the products with the directions are rounded",
+        kills=(f"{_HERE}test_products_that_cancel",),
+    ),
+    Mutant(
+        name="geometry-underflow",
+        file=_TERMS,
+        old="error = error + tiny * (bank.dim + 2) *",
+        new="error = error + 0 * (bank.dim + 2) *",
+        why="features that are subnormal in float32 lose their digits before they are divided by tau",
+        kills=(f"{_HERE}test_features_that_become_zero",),
+    ),
+    Mutant(
+        name="geometry-norm",
+        file=_TERMS,
+        old="return (dim + 32) * unit_roundoff(torch.float64)",
+        new="return 0.0",
+        why="a length that is computed in float64 may be below the exact one",
+        kills=(f"{_HERE}test_lengths_of_features_are_from_above",),
+    ),
+    Mutant(
+        name="execution-widened",
+        file=_EXECUTION,
+        old="distances = torch.sqrt(head.distances**2 + slopes * slopes * off.of_v) * OUTWARD",
+        new="distances = head.distances * OUTWARD",
+        why="class gradients are as far apart as the exact vectors, not as the executed radii",
+        kills=(f"{_HERE}test_distances_between_vectors_that_are_longer_than_their_radii",),
+    ),
+    Mutant(
+        name="geometry-clamp",
+        file=_TERMS,
+        old="torch.where(gaps <= -(k_hat * k_hat) * (1 - 4 * u), 4 * u * k * k, 0.0)",
+        new="0.0",
+        why="the clamp puts -fl(k^2) in the place of a number that may be u k^2 below it",
+        argued="the clamp acts where |u| is k to all digits, and there the roundings of the two products, "
+        "gamma_{n+6} 3 k^2, hold this term many times",
+    ),
+    Mutant(
+        name="rounding-weights",
+        file=_TERMS,
+        old="of_weights = others * of_weights * (grown * torch.exp(side)[:, None]) + 2 * tiny",
+        new="of_weights = 0 * others",
+        why="the weights pi_j - 1_y are executed exponentials",
+        kills=(f"{_HERE}test_errors_of_weights_reach_the_gradient",),
+    ),
+    Mutant(
+        name="rounding-slopes",
+        file=_TERMS,
+        old="of_slope = u * (first / (nu + s) + second / (s * s)) + 4 * tiny / r.clamp_min(tiny)",
+        new="of_slope = 4 * tiny / r.clamp_min(tiny)",
+        why="the executed ratio is not A_n",
+        kills=(f"{_HERE}test_errors_of_slopes_reach_the_gradient",),
+    ),
+    Mutant(
+        name="rounding-pulls",
+        file=_TERMS,
+        old="dtype) + 12, dtype, model) * bank.concentrations",
+        new="dtype) + 12, dtype, model) * 0",
+        why="a product over classes may lose every small term",
+        kills=(f"{_HERE}test_a_product_over_classes_that_loses_every_small_term",),
+    ),
+    Mutant(
+        name="rounding-along",
+        file=_TERMS,
+        old="along = (classes + gamma(12, dtype)) * (1 + classes) * length",
+        new="along = 0 * length",
+        why="the sum of weights times slopes, which multiplies f/tau, is rounded",
+        kills=(f"{_HERE}test_errors_along_the_feature_reach_the_gradient",),
+    ),
+    Mutant(
+        name="rounding-gradient-underflow",
+        file=_TERMS,
+        old="gradient = gradient + underflow(bank, farthest, states.temperature, dtype) / states.temperature",
+        new="gradient = gradient + 0 * farthest",
+        why="a weight of 1e-36 is lost before it is multiplied by k = 1e9",
+        kills=(
+            f"{_ATTACKS}test_weights_that_underflow_before_they_are_multiplied",
+            f"{_ATTACKS}test_extreme_temperatures",
+        ),
+    ),
+    Mutant(
+        name="execution-rows-outside",
+        file=_EXECUTION,
+        old="return torch.where(fine, (bound + added) * OUTWARD, torch.inf)",
+        new="return ((bound + added) * OUTWARD)",
+        why="rows that left the model of rounding were computed on as zeros",
+        kills=(f"{_HERE}test_rows_that_left_the_model_have_no_bound",),
+    ),
+    Mutant(
+        name="execution-subnormal-temperature",
+        file=_EXECUTION,
+        old="torch.isfinite(temperature) & (temperature >= smallest_normal(executed.dtype))",
+        new="torch.isfinite(temperature)",
+        why="a subnormal temperature leaves finite numbers behind, and wrong ones",
+        kills=(f"{_ATTACKS}test_what_leaves_the_model_is_never_certified",),
+    ),
+    Mutant(
+        name="execution-budget-left",
+        file=_EXECUTION,
+        old="rest = budgets.rows(name, start, like) * (1 - 1e-12) / OUTWARD - getattr(made.rounding, name)",
+        new="rest = budgets.rows(name, start, like) * (1 - 1e-12) / OUTWARD",
+        why="what comes after the scores has its share of a budget",
+        kills=(f"{_ATTACKS}test_tolerance_beside_rounding",),
+    ),
+)

@@ -1,0 +1,95 @@
+"""Mutants of adaptive evaluation (tolerances/adaptive.py, rungs.py): certified before judged, rows mixed up."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_RUNGS = "tolerances/rungs.py"
+_ADAPTIVE = "tolerances/adaptive.py"
+_STEP = ("tests/tolerances/test_rungs.py::test_a_step_is_certified_where_its_own_bounds_keep_the_budgets",)
+_CHUNKS = ("tests/tolerances/test_rungs.py::test_chunks_change_nothing",)
+
+MUTANTS = (
+    Mutant(
+        name="rungs-certified-before-judged",
+        file=_RUNGS,
+        old="run=run, rung=rung, executed=executed, bounds=bounds, certified=met)",
+        new="run=run, rung=rung, executed=executed, bounds=bounds, certified=torch.ones_like(met))",
+        why="a rung would be certified because it was tried",
+        kills=_STEP,
+    ),
+    Mutant(
+        name="rungs-contract-before-judged",
+        file=_RUNGS,
+        old="executed=executed, bounds=found, certified=met)",
+        new="executed=executed, bounds=found, certified=torch.ones_like(met))",
+        why="a rung would be certified because it was tried",
+        kills=_STEP,
+    ),
+    Mutant(
+        name="rungs-judged-by-a-part",
+        file=_RUNGS,
+        old="            if not bool(met.all()):\n                bounds = summed",
+        new="            if not bool(met.any()):\n                bounds = summed",
+        why="nothing unsound, but states that need their own sums would climb in vain",
+        kills=("tests/tolerances/test_rungs.py::test_sums_are_looked_at_where_one_state_needs_them",),
+    ),
+    Mutant(
+        name="rungs-sums-judge-predictions",
+        file=_RUNGS,
+        old="ladder = () if budgets.prediction else _within_reach",
+        new="ladder = _within_reach",
+        why="sums know nothing of margins; their use of it is infinite, so that nothing is certified by them",
+        argued="its use would be infinite, and certify nothing",
+    ),
+    Mutant(
+        name="rungs-names-of-all",
+        file=_RUNGS,
+        old="names[step.rows[step.certified].numpy(force=True)] = step.rung.name",
+        new="names[step.rows.numpy(force=True)] = step.rung.name",
+        why="the cheapest certified rung would be the last one tried",
+        kills=("tests/tolerances/test_rungs.py::test_what_no_rung_settles_has_no_name",),
+    ),
+    Mutant(
+        name="rungs-rows-of-chunks",
+        file=_RUNGS,
+        old="yield Step(rows=start + rows, rung=rung,",
+        new="yield Step(rows=rows, rung=rung,",
+        why="the second chunk's bounds would be given to the first chunk's states",
+        kills=_CHUNKS,
+    ),
+    Mutant(
+        name="rungs-budgets-of-chunks",
+        file=_RUNGS,
+        old="                met = accepts(loads(bounds, budgets, rows, start, part.temperature))\n            run",
+        new="                met = accepts(loads(bounds, budgets, rows, 0, part.temperature))\n            run",
+        why="every chunk would be judged by the first chunk's budgets",
+        kills=("tests/tolerances/test_rungs.py::test_each_state_is_judged_by_its_own_budget",),
+    ),
+    Mutant(
+        name="adaptive-all-certified",
+        file=_ADAPTIVE,
+        old="(certified, step.certified),",
+        new="(certified, torch.ones_like(step.certified)),",
+        why="certified would mean evaluated",
+        kills=("tests/tolerances/test_rungs.py::test_what_no_rung_settles_has_no_name",),
+    ),
+    Mutant(
+        name="adaptive-bounds-not-taken",
+        file=_ADAPTIVE,
+        old="            (loss_bound, bounds.loss),\n",
+        new="            (loss_bound, 0 * bounds.loss),\n",
+        why="a bound of zero",
+        kills=("tests/tolerances/test_adaptive.py::test_what_is_returned_is_within_its_bound",),
+    ),
+    Mutant(
+        name="adaptive-settled-again",
+        file=_ADAPTIVE,
+        old="climb(plain, budgets, contract, model, ~certified)",
+        new="climb(plain, budgets, contract, model, certified)",
+        why="states that the sums leave open would stay open, and settled ones lose their verdict",
+        kills=("tests/tolerances/test_rungs.py::test_what_the_sums_leave_open_is_for_the_contract",),
+    ),
+)

@@ -1,0 +1,54 @@
+"""What the reader counts: rows that a file promises, rows that it gives, and what can fit into its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from suffice.store import CollectionError, open_collection
+from tests.attacks.test_bad_collections import change_entry, change_manifest, rewrite_part
+from tests.store.test_collection import make_states, write
+
+
+def test_a_part_with_other_rows_is_refused_before_any_is_given(tmp_path: Path) -> None:
+    path = write(tmp_path / "c", make_states())
+    change_entry(1, rows=21)(path)
+    change_manifest(states=21)(path)
+    collection = open_collection(path)
+    with pytest.raises(CollectionError, match="rows: 20, but the manifest says 21"):
+        next(collection.read_part(collection.parts[0]))
+
+
+def test_a_part_that_gives_fewer_rows_than_it_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row groups that are read short must not pass for the whole part."""
+    collection = open_collection(write(tmp_path / "c", make_states()))
+    plain = pq.ParquetFile.iter_batches
+
+    def short(self: pq.ParquetFile, **options: Any) -> Iterator[pa.RecordBatch]:
+        for batch in plain(self, **options):
+            yield batch.slice(0, batch.num_rows - 1)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", short)
+    with pytest.raises(CollectionError, match="rows: 19, but the manifest says 20"):
+        list(collection.read_part(collection.parts[0]))
+
+
+def test_features_that_share_their_bytes_do_not_unfold(tmp_path: Path) -> None:
+    """Neither compressed nor a dictionary: by differences, twenty thousand equal features take a few bytes each."""
+    path = write(tmp_path / "c", make_states())
+    count = 20_000
+
+    def repeated(table: pa.Table) -> pa.Table:
+        ids = pa.array([str(i) for i in range(count)])
+        return pa.concat_tables([table.slice(0, 1)] * count).set_column(0, table.schema.field(0), ids)
+
+    encodings = dict.fromkeys(pq.read_schema(path / open_collection(path).parts[0]).names, "PLAIN")
+    words = dict.fromkeys(("id", "bank", "source", "dataset", "run", "feature"), "DELTA_BYTE_ARRAY")
+    rewrite_part(path, repeated, column_encoding={**encodings, **words})
+    with pytest.raises(CollectionError, match="20000 features do not fit into"):
+        open_collection(path).validate()
