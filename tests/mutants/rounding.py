@@ -8,6 +8,7 @@ __all__ = ["MUTANTS"]
 
 _TERMS = "tolerances/rounding_terms.py"
 _EXECUTION = "tolerances/execution.py"
+_GEOMETRY = "tolerances/geometry_error.py"
 _HERE = "tests/tolerances/test_execution_terms.py::"
 _ATTACKS = "tests/tolerances/test_execution.py::"
 
@@ -55,7 +56,7 @@ MUTANTS = (
     Mutant(
         name="rounding-all-of-R-at-zero",
         file=_TERMS,
-        old="changed + longer, off.r / (nu + off.s_r)) * OUTWARD",
+        old="changed + longer, off.high / (nu + off.s_r)) * OUTWARD",
         new="changed + longer, 0.0) * OUTWARD",
         why="where the executed radius is 0 the program has no slope, and all of R(r) is missing",
         kills=(f"{_HERE}test_a_radius_that_is_executed_as_zero",),
@@ -63,15 +64,14 @@ MUTANTS = (
     Mutant(
         name="rounding-change-of-slope",
         file=_TERMS,
-        old="changed = off.of_r / (nu + off.s_r) ** 3 * off.r",
-        new="changed = 0 * off.r",
+        old="changed = off.of_r / (nu + off.s_r) ** 3 * off.high",
+        new="changed = 0 * off.high",
         why="R(x)/x changes between the executed and the exact radius",
         kills=(f"{_HERE}test_concentrations_are_rounded",),
     ),
-    # the lead's rewrite of the geometry may move the next five: re-aim them by their names
     Mutant(
         name="geometry-of-k",
-        file=_TERMS,
+        file=_GEOMETRY,
         old="of_k = (k_hat - k).abs() * (k_hat + k)",
         new="of_k = 0 * k",
         why="a concentration in float32 is another concentration",
@@ -79,7 +79,7 @@ MUTANTS = (
     ),
     Mutant(
         name="geometry-product",
-        file=_TERMS,
+        file=_GEOMETRY,
         old="error = length * (of_product * 2 * k + of_square * length) + u * gaps.abs()",
         new="error = u * gaps.abs()",
         why="the products with the directions are rounded",
@@ -87,31 +87,31 @@ MUTANTS = (
     ),
     Mutant(
         name="geometry-underflow",
-        file=_TERMS,
-        old="error = error + tiny * (bank.dim + 2) *",
-        new="error = error + 0 * (bank.dim + 2) *",
+        file=_GEOMETRY,
+        old="lost = tiny * (bank.dim + 4) *",
+        new="lost = 0 * (bank.dim + 4) *",
         why="features that are subnormal in float32 lose their digits before they are divided by tau",
         kills=(f"{_HERE}test_features_that_become_zero",),
     ),
     Mutant(
         name="geometry-norm",
-        file=_TERMS,
-        old="return (dim + 32) * unit_roundoff(torch.float64)",
-        new="return 0.0",
+        file=_GEOMETRY,
+        old="return lengths * (1 + 2 * direction_error(states.bank.dim)) + 1e-150",
+        new="return lengths",
         why="a length that is computed in float64 may be below the exact one",
         kills=(f"{_HERE}test_lengths_of_features_are_from_above",),
     ),
     Mutant(
         name="execution-widened",
-        file=_EXECUTION,
-        old="distances = torch.sqrt(head.distances**2 + slopes * slopes * off.of_v) * OUTWARD",
-        new="distances = head.distances * OUTWARD",
+        file="tolerances/distances.py",
+        old="torch.sqrt(squares.clamp_min(0) + slope**2 * off.of_r + gamma)",
+        new="torch.sqrt(squares.clamp_min(0) + gamma)",
         why="class gradients are as far apart as the exact vectors, not as the executed radii",
         kills=(f"{_HERE}test_distances_between_vectors_that_are_longer_than_their_radii",),
     ),
     Mutant(
         name="geometry-clamp",
-        file=_TERMS,
+        file=_GEOMETRY,
         old="torch.where(gaps <= -(k_hat * k_hat) * (1 - 4 * u), 4 * u * k * k, 0.0)",
         new="0.0",
         why="the clamp puts -fl(k^2) in the place of a number that may be u k^2 below it",
@@ -137,8 +137,8 @@ MUTANTS = (
     Mutant(
         name="rounding-pulls",
         file=_TERMS,
-        old="dtype) + 12, dtype, model) * bank.concentrations",
-        new="dtype) + 12, dtype, model) * 0",
+        old="pulls = (of_pulls + direction_error(bank.dim)) * bank.concentrations",
+        new="pulls = direction_error(bank.dim) * bank.concentrations",
         why="a product over classes may lose every small term",
         kills=(f"{_HERE}test_a_product_over_classes_that_loses_every_small_term",),
     ),

@@ -21,7 +21,9 @@ from suffice.objectives.executed import Executed, execute
 from suffice.pairs import surrogate
 from suffice.rounding import ULPS, unit_roundoff
 from suffice.tolerances import rounding_terms
-from suffice.tolerances.execution import executed_errors, executed_head
+from suffice.tolerances.execution import ExecutedErrors, executed_errors, executed_geometry
+from suffice.tolerances.geometry_error import GeometryError, feature_lengths
+from suffice.tolerances.heads import prepared_from
 from tests.reference.exact import actual_errors, bounds_of, exact_outputs
 
 ANY = sf.Budgets(loss=1.0)
@@ -34,6 +36,10 @@ def _normal(generator: torch.Generator, *size: int) -> Tensor:
 
 def _executed(state: sf.States, order: int, dtype: torch.dtype = torch.float32) -> Executed:
     return execute(state, order, dtype)
+
+
+def _errors(states: sf.States, executed: Executed) -> ExecutedErrors:
+    return executed_errors(states, executed, sf.DebyePair(order=executed.order), distances=False)
 
 
 def _holds(state: sf.States, order: int, dtype: torch.dtype = torch.float32) -> None:
@@ -125,7 +131,7 @@ def test_distances_between_vectors_that_are_longer_than_their_radii(seed: int) -
 def _classwise(state: sf.States, order: int, dtype: torch.dtype) -> Executed:
     """d and a hold class by class: the score, and the slope that the formula has at the executed radius times |v|."""
     executed = _executed(state, order, dtype)
-    made, exact = executed_errors(state, executed, distances=False), exact_outputs(state)
+    made, exact = _errors(state, executed), exact_outputs(state)
     nu = state.bank.nu
     radii = made.prepared.geometry.radii[0].tolist()
     with ctx.workprec(900):
@@ -164,7 +170,7 @@ def test_lengths_of_features_are_from_above(dtype: torch.dtype) -> None:
     features = torch.randn(200, 33, generator=g, dtype=torch.float64).to(dtype)
     states = sf.States(sf.ClassBank(torch.eye(33)[:2], [1.0, 2.0]), features, [0] * 200, 0.3)
     with ctx.workprec(300):
-        for row, found in zip(states.features.tolist(), rounding_terms.feature_lengths(states).tolist(), strict=True):
+        for row, found in zip(states.features.tolist(), feature_lengths(states).tolist(), strict=True):
             assert sum((arb(x) ** 2 for x in row), arb(0)).sqrt() / arb(0.3) <= found
 
 
@@ -176,11 +182,11 @@ def test_roundings_of_the_formula(order: int, dtype: torch.dtype) -> None:
     k = 10 ** (4 * torch.rand(40, generator=g, dtype=torch.float64) - 1)
     states = sf.States(sf.ClassBank(_normal(g, 40, 32), k), _normal(g, 2, 32), [0, 1], 0.1)
     executed = _executed(states, order, dtype)
-    prepared = executed_head(states, executed, distances=False)
-    geometry = prepared.geometry
-    nothing = torch.zeros_like(geometry.radii)
-    s, s_k = (torch.sqrt(x * x + geometry.nu**2) for x in (geometry.radii, geometry.concentrations))
-    off = rounding_terms.GeometryError(of_r=nothing, of_k=nothing[0], of_v=nothing, r=geometry.radii, s_r=s, s_k=s_k)
+    geometry = executed_geometry(states, executed)
+    nothing, r = torch.zeros_like(geometry.radii), geometry.radii
+    prepared = prepared_from(states, geometry, executed.scores.double(), nothing)
+    s, s_k = (torch.sqrt(x * x + geometry.nu**2) for x in (r, geometry.concentrations))
+    off = GeometryError(of_gap=nothing, of_r=nothing, of_k=nothing[0], low=r, high=r, s_r=s, s_k=s_k)
     d = rounding_terms.rounding_allowances(states, executed, prepared, off, nothing, matched_gaps=False).d
     worst = 0.0
     for n in range(len(states)):
@@ -209,7 +215,7 @@ def _gradient_with(states: sf.States, executed: Executed, weights: Tensor, slope
 
 
 def _carried(states: sf.States, executed: Executed) -> float:
-    return executed_errors(states, executed, distances=False).rounding.gradient.item()
+    return _errors(states, executed).rounding.gradient.item()
 
 
 def test_errors_of_weights_reach_the_gradient(two_classes: sf.States, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +238,7 @@ def test_errors_of_slopes_reach_the_gradient(two_classes: sf.States, monkeypatch
     size = 1e-3 / U32
     monkeypatch.setattr(rounding_terms, "ratio_roundings", lambda _order, _nu: (size, 0.0))
     nu = two_classes.bank.nu
-    r = executed_head(two_classes, executed, distances=False).geometry.radii
+    r = executed_geometry(two_classes, executed).radii
     sign = torch.tensor([1.0, -1.0], dtype=torch.float64)
     slopes = executed.slopes.double() + sign * 1e-3 / (nu + torch.sqrt(r * r + nu * nu))
     moved = _gradient_with(two_classes, executed, executed.weights.double(), slopes).item()
@@ -258,7 +264,7 @@ def test_rows_that_left_the_model_have_no_bound(two_classes: sf.States) -> None:
     executed = _executed(both, 6)
     gradient = executed.gradient.clone()
     gradient[1, 0] = torch.nan
-    made = executed_errors(both, dataclasses.replace(executed, gradient=gradient), distances=False)
+    made = _errors(both, dataclasses.replace(executed, gradient=gradient))
     assert made.status.tolist() == ["inside", "gradient"]
     for contract in (geometry_bounds, conditioned_bounds):
         found = made.bounds(contract)
