@@ -115,8 +115,8 @@ MUTANTS = (
         old="torch.where(gaps <= -(k_hat * k_hat) * (1 - 4 * u), 4 * u * k * k, 0.0)",
         new="0.0",
         why="the clamp puts -fl(k^2) in the place of a number that may be u k^2 below it",
-        argued="the clamp acts where |u| is k to all digits, and there the roundings of the two products, "
-        "gamma_{n+6} 3 k^2, hold this term many times",
+        argued="the clamp acts only where |u| > k/2, and there the roundings of the two products are at least "
+        "13 u k^2, beside the u k^2 by which the exact value may lie below the rounded square",
     ),
     Mutant(
         name="rounding-weights",
