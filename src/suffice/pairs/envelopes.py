@@ -49,16 +49,12 @@ class ClosedForm:
 
     def allowance(self, nu: Real, x: Real) -> Tensor:
         """c_n x/s^(n+2), at least that in exact arithmetic."""
-        nu, x, s = pointwise(self.order, nu, x)
-        value = closed_form_constant(self.order, nu) * (x / s)
-        for _ in range(self.order + 1):
-            value = value / s
-        return _outward(value, 4 * (self.order + 4), x > 0)
+        return self.allowance_over(nu, x, x)
 
     def allowance_over(self, nu: Real, low: Real, high: Real) -> Tensor:
         """c_n high/s(low)^(n+2), at least the pointwise allowance all over [low, high]."""
         nu, low, s = pointwise(self.order, nu, low)
-        high = torch.as_tensor(high, dtype=s.dtype, device=s.device)
+        high = torch.as_tensor(high, dtype=s.dtype, device=s.device).expand(s.shape)
         value = closed_form_constant(self.order, nu) * (high / s)
         for _ in range(self.order + 1):
             value = value / s
@@ -166,9 +162,7 @@ class StateEnvelope:
 
     def allowance(self, nu: Real, x: Real) -> Tensor:
         """min(nu^-3/4, min_alpha B_alpha(x)), eq:app-Balpha."""
-        nu, x, s = pointwise(2, nu, x)
-        x = x.expand(s.shape)
-        return _outward(self._envelope(nu, x, x), 60, x > 0)
+        return self.allowance_over(nu, x, x)
 
     def allowance_over(self, nu: Real, low: Real, high: Real) -> Tensor:
         """The envelope of a panel from low to high (eq:app-panel-envelope)."""

@@ -1,0 +1,173 @@
+"""The contracts in float64 are never below the same contracts in exact arithmetic, and hardly above."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from flint import arb, ctx
+from torch import Tensor
+
+from suffice.contracts import Allowances, Bounds, SoftmaxHead, centered_bounds, conditioned_bounds, geometry_bounds
+from suffice.verify import contracts as independent
+
+CONTRACTS = {"geometry": geometry_bounds, "conditioned": conditioned_bounds, "centered": centered_bounds}
+NAMES = ("loss", "probability", "gradient")
+TINY = torch.finfo(torch.float64).tiny
+
+
+def _heads(seed: int, count: int = 12) -> tuple[SoftmaxHead, Allowances]:
+    """Probabilities down to 1e-600, allowances and scales over many magnitudes, ties and equal allowances."""
+    g = torch.Generator().manual_seed(seed)
+    classes = (2, 2, 3, 8)[seed % 4]
+
+    def uniform(low: float, high: float, *size: int) -> Tensor:
+        return low + (high - low) * torch.rand(*size, generator=g, dtype=torch.float64)
+
+    scores = uniform(-1, 1, count, classes) * 10 ** uniform(-2, (0.5, 1.5, 2.8)[seed % 3], count, 1)
+    d = 10 ** uniform(-12, 0.5, count, 1) * uniform(0, 1, count, classes)
+    a = 10 ** uniform(-12, 3, count, 1) * uniform(0, 1, count, classes)
+    target = torch.randint(0, classes, (count,), generator=g)
+    shifted = scores - scores.amax(dim=1, keepdim=True)
+    log_pi = shifted - shifted.logsumexp(dim=1, keepdim=True)
+    top = log_pi.argmax(dim=1)
+
+    def pairwise(index: Tensor) -> Tensor:
+        each = (d + d.gather(1, index[:, None])) * uniform(0.05, 1, count, classes)
+        return each.scatter(1, index[:, None], 0.0)
+
+    head = SoftmaxHead(
+        log_probabilities=log_pi,
+        target=target,
+        gradient_scale=10 ** uniform(-3, 3, count),
+        distances=uniform(0, 2, count, classes) * 10 ** uniform(-3, 0, count, 1),
+    )
+    return head, Allowances(d=d, a=a, to_target=pairwise(target), to_top=pairwise(top))
+
+
+def _exactly(name: str, head: SoftmaxHead, given: Allowances, row: int) -> dict[str, arb]:
+    """By the checker's own evaluation, in Arb; probabilities are the given ones over their exact sum."""
+
+    def balls(values: Tensor | None) -> list[arb]:
+        assert values is not None
+        return [arb(x) for x in values[row].tolist()]
+
+    with ctx.workprec(400):
+        log_pi = balls(head.log_probabilities)
+        weights = [x.exp() for x in log_pi]
+        total = sum(weights, arb(0))
+        pi = [w / total for w in weights]
+        top = independent.top_class(log_pi)
+        return independent.contract_bounds(
+            name,
+            independent.Head(
+                pi=pi,
+                others=independent.others_of(pi),
+                below=[log_pi[top] - x for x in log_pi],
+                target=int(head.target[row]),
+                top=top,
+                tau=1 / arb(head.gradient_scale[row].item()),
+            ),
+            independent.Allowances(
+                d=balls(given.d),
+                a=balls(given.a),
+                to_target=balls(given.to_target),
+                to_top=balls(given.to_top),
+                distances=balls(head.distances),
+            ),
+            arb(1),
+            arb(0),
+        )
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_never_below_and_hardly_above(name: str) -> None:
+    for seed in range(24):
+        head, given = _heads(seed)
+        found = CONTRACTS[name](head, given)
+        for row in range(len(head.target)):
+            exact = _exactly(name, head, given, row)
+            for quantity in NAMES:
+                bound = getattr(found, quantity)[row].item()
+                with ctx.workprec(400):
+                    assert exact[quantity] <= arb(bound), (seed, row, quantity)
+                    assert arb(bound) <= exact[quantity].max(arb(TINY)) * (1 + 1e-11), (seed, row, quantity)
+            with ctx.workprec(400):
+                # what is used of the margin, of which two roundings are in the gaps themselves
+                assert exact["prediction"] * (1 - 1e-12) <= arb(found.margin_use[row].item())
+
+
+def _values(bounds: Bounds) -> Tensor:
+    return torch.stack([getattr(bounds, name) for name in NAMES])
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_probabilities_that_are_known_to_a_factor(name: str) -> None:
+    """With log-probabilities within eps, the bound at any of them is within the bound that knows eps."""
+    g = torch.Generator().manual_seed(0)
+    most = 0.0
+    for seed in range(12):
+        head, given = _heads(seed)
+        # the differences to the top class are about another top class if that changes
+        given = Allowances(d=given.d, a=given.a, to_target=given.to_target)
+        for eps in (1e-6, 1e-2, 0.3):
+            wide = _values(CONTRACTS[name](replace(head, log_error=torch.full_like(head.gradient_scale, eps)), given))
+            plain = _values(CONTRACTS[name](head, given))
+            for _ in range(4):
+                signs = eps * ((torch.rand(given.d.shape, generator=g) < 0.5).double() - 0.5)
+                moved = head.log_probabilities + signs
+                moved = moved - moved.logsumexp(dim=1, keepdim=True)
+                assert (moved - head.log_probabilities).abs().max() <= eps * (1 + 1e-9)
+                at = _values(CONTRACTS[name](replace(head, log_probabilities=moved), given))
+                assert (at <= wide * (1 + 1e-9)).all()
+                most = max(most, ((at / plain).log() / eps).max().item())
+    # it matters, but for the contract that does not look at probabilities
+    assert (most > 0.9) == (name != "geometry")
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_what_underflows_is_raised_before_it_is_scaled(name: str) -> None:
+    """Probabilities of 1e-330 times allowances of 1e300, and deviations of 1e-330 over a temperature of 1e-290."""
+    log_pi = torch.tensor([[-1e-300, -760.0, -761.0]], dtype=torch.float64)
+    ones = torch.ones(1, 3, dtype=torch.float64)
+    for a, scale in ((1e300, 1.0), (1e-3, 1e290)):
+        head = SoftmaxHead(
+            log_probabilities=log_pi,
+            target=torch.tensor([0]),
+            gradient_scale=torch.tensor([scale], dtype=torch.float64),
+            distances=ones,
+        )
+        movement = torch.tensor([[0.0, 2e-3, 2e-3]], dtype=torch.float64)
+        given = Allowances(d=1e-3 * ones, a=a * ones, to_target=movement, to_top=movement)
+        found, exact = CONTRACTS[name](head, given), _exactly(name, head, given, 0)
+        with ctx.workprec(400):
+            for quantity in NAMES:
+                assert exact[quantity] <= arb(getattr(found, quantity).item())
+            assert exact["gradient"] * 1.001 > arb(found.gradient.item())
+
+
+def test_a_factor_that_underflows_is_raised() -> None:
+    """1e-200 times 1e-200 is not zero."""
+    small = torch.full((1, 2), 1e-200, dtype=torch.float64)
+    found = Allowances(d=small, a=small, to_target=small, to_top=small).scaled(small[:, 0])
+    assert found.to_target is not None
+    assert found.to_top is not None
+    for values in (found.d, found.a, found.to_target, found.to_top):
+        assert (values == TINY).all()
+    assert (Allowances(d=small, a=0 * small).scaled(0 * small[:, 0]).d == 0).all()
+    assert (Allowances(d=small, a=0 * small).scaled(small[:, 0]).a == 0).all()
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_nothing_is_finite_where_nothing_is_known(name: str) -> None:
+    head, given = _heads(3)
+    unknown = replace(head, log_error=torch.full_like(head.gradient_scale, math.inf))
+    for allowances in (given, given.scaled(torch.zeros_like(head.gradient_scale))):
+        found = CONTRACTS[name](unknown, allowances)
+        assert torch.isinf(_values(found)).all()
+        assert not found.prediction.any()
+    # a factor that is large but known leaves what holds for every softmax
+    found = CONTRACTS[name](replace(head, log_error=torch.full_like(head.gradient_scale, 1e3)), given)
+    assert torch.isfinite(_values(found)).all()
