@@ -172,6 +172,29 @@ class ExactState:
         )
         return self._families[key]
 
+    def _split(self, order: int, plain: Allowances) -> Allowances | None:
+        """Allowances that are taken over two pieces of a path: at order 2, a sum of minima, which may be the smaller.
+
+        The way from k to a computed radius and on to the exact one has two pieces. Where radii are far more than their
+        rounding that changes nothing.
+        """
+        width = self._reach.width
+        if order != 2 or bool((width < 1e-9 * (self._r + self.bank.concentrations + self.nu)).all()):
+            return None
+        each = [arb(x) / (5 * self.sides.bank.nu**3) for x in width.tolist()]
+
+        def less(values: Balls, more: arb) -> Balls:
+            return [(x - y - more).max(arb(0)) for x, y in zip(values, each, strict=True)]
+
+        head = self._head(order)
+        return Allowances(
+            d=less(plain.d, arb(0)),
+            a=plain.a,
+            to_target=less(plain.to_target, each[head.target]),
+            to_top=less(plain.to_top, each[head.top]),
+            distances=plain.distances,
+        )
+
     def _score(self, order: int, unit: bool, x: arb, y: arb) -> arb:
         """The allowance between two radii."""
         gap = abs(x - y)
@@ -203,6 +226,9 @@ class ExactState:
         endless = math.isinf(of_log)
         if need != "wide" or endless:
             near = contract_bounds(contract, head, plain, factor, arb(0))
+            if family == "own" and (split := self._split(order, plain)) is not None:
+                less = contract_bounds(contract, head, split, factor, arb(0))
+                near = {name: ball.union(less[name]) for name, ball in near.items()}
             if need == "plain" or endless:
                 return {name: _enclosed(ball, arb.pos_inf() if endless else ball) for name, ball in near.items()}
         far = contract_bounds(contract, head, wide, factor, arb(of_log))

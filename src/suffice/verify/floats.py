@@ -11,7 +11,7 @@ from suffice.verify.float_contracts import Allowances, Head, contract_bounds
 from suffice.verify.geometry import difference, geometry_of, slopes, softmax
 from suffice.verify.ladder import constant
 from suffice.verify.stored import Array, Bank
-from suffice.verify.widening import FARTHEST, Reach, bounds_factor, distance_slack, log_error, own_slope, reach
+from suffice.verify.widening import Reach, bounds_factor, distance_slack, log_error, own_slope, reach
 
 __all__ = ["FloatStates"]
 
@@ -44,7 +44,9 @@ class FloatStates:
             self.length = np.sqrt((at.u * at.u).sum(axis=1))[:, None]
             self.reach = reach(at.k, at.r, self.length, at.gap, bank.dim)
         # not for float64: squares that overflow or underflow
-        inside = (self.length[:, 0] < 1e140) & (self.length[:, 0] > 1e-140) & (at.k.max() < min(1e140, FARTHEST))
+        # nor radii that are hardly more than their rounding, where widening is not small
+        clear = (self.reach.width < 1e-9 * (at.r + at.k + at.nu)).all(axis=1)
+        inside = clear & (self.length[:, 0] < 1e140) & (self.length[:, 0] > 1e-140) & (at.k.max() < 1e140)
         self.known = inside & np.isfinite(at.gap).all(axis=1)
         self._orders: dict[int, _Order] = {}
 

@@ -55,7 +55,10 @@ def log_error(
     """How far a computed log-probability may be off, a row: the worst score's error twice, and the sum over classes."""
     s_low = np.sqrt(found.low**2 + nu * nu)
     moved = own_slope(order, nu, found) * found.width
-    polynomial = 16 * u * sum(nu ** (1 - m) * abs(float(c)) for m in range(2, order + 1) for _, c in potential_terms(m))
+    # coefficients alternate and are large: at nu = 3/2 roundings of the polynomials are far more than all others
+    terms = [(p, nu ** (1 - m) * abs(float(c))) for m in range(2, order + 1) for p, c in potential_terms(m)]
+    steep = 64 * (12 * order + 20) * u * sum(p * c for p, c in terms) / nu
+    polynomial = 16 * u * sum(c for _, c in terms) + steep * gaps
     size = np.abs(scores)
     each = found.of_r / (2 * (nu + s_low)) + moved + 96 * u * gaps + 4 * u * (size + np.abs(biases)) + polynomial
     total: Array = 2 * each.max(axis=-1) + u * (8 * size.max(axis=-1) + 4 * scores.shape[-1] + 80)
