@@ -1,7 +1,4 @@
-"""Mutants of what certificates say of their bounds (contracts/bounds.py, tolerances/solving.py, execution.py).
-
-The contracts themselves, heads and slack are to follow with their rewrite; the first two may move with it.
-"""
+"""Mutants of what certificates say of their bounds (contracts/bounds.py, tolerances/solving.py, execution.py)."""
 
 from __future__ import annotations
 

@@ -119,6 +119,21 @@ def test_allowances_hold_at_the_exact_geometry(envelope: sf.Allowance | None) ->
                     assert abs(e[j] - e[exact.label]) <= arb(own.to_target[0, j].item())
 
 
+def test_score_allowances_reach_the_exact_radius() -> None:
+    """The envelope's integral between k and the exact r, which no computed radius has to a digit."""
+    for order in (1, 2):
+        pair = sf.DebyePair(order=order, envelope=sf.ClosedForm(order))
+        for state, exact in cases(3 * len(KINDS)):
+            prepared = prepare(state, pair, distances=False)
+            d = own_allowances(prepared, pair, matched_gaps=False).d
+            with ctx.workprec(BITS):
+                nu = exact.bank.nu
+                c = nu / (2 * (nu + 1))
+                for j, (r, k) in enumerate(zip(exact.r, exact.k, strict=True)):
+                    s_r, s_k = ((nu * nu + x * x).sqrt() for x in (r, k))
+                    assert c / order * abs(s_k**-order - s_r**-order) <= arb(d[0, j].item())
+
+
 def test_gaps_hold_at_the_exact_geometry() -> None:
     """The uniform family at b = 1: |r - k|, and differences of these for the error functions x and |x - k_y|."""
     for state, exact in cases(8 * len(KINDS)):

@@ -93,7 +93,6 @@ def test_executed_audits(tmp_path: Path, dtype: str, contract: str, order: int) 
     assert everything.in_arb <= 4
 
 
-@pytest.mark.xfail(reason="the certifying side must widen its bounds first (docs/theory.md, 6.6)", strict=False)
 def test_radii_of_the_size_of_their_rounding(tmp_path: Path) -> None:
     """Features opposite to a direction, where k^2 + D cancels: whatever was widened there is not above what may be."""
     states = make_states(6, 5, 16, 7, single=False)
