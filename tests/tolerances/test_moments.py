@@ -15,6 +15,7 @@ from suffice.tolerances.fused import conditioned_audit
 from suffice.tolerances.heads import prepare, uniform_allowances
 from suffice.tolerances.moments import MOST_MASS, moments, sums_over_classes
 from suffice.tolerances.solving import invert_directly
+from tests.attacks.extremes import extreme_states
 from tests.reference.states import many_states
 
 PAIR = sf.DebyePair(order=2)
@@ -83,6 +84,20 @@ def test_fused_audit_agrees_with_its_parts(mode: str) -> None:
         assert ((audit.upper / audit.b)[bounded] <= 1 + 1e-9).all()
         direct += int(audit.direct.sum())
     assert direct > 0
+
+
+def test_fused_bounds_are_not_below_the_direct_ones_at_extreme_states() -> None:
+    """Which the oracle has judged: radii near zero, magnitudes from 1e-300 to 1e300, saturation."""
+    budgets = sf.Budgets(loss=1e-4, gradient=1e-4)
+    pair = sf.DebyePair(order=2, envelope=sf.ClosedForm(2))
+    for seed in (*range(20), 254):
+        states = extreme_states(seed)
+        audit = conditioned_audit(states, budgets)
+        certificate = sf.certify(states, budgets, pair, "conditioned")
+        assert (audit.loss_bound >= certificate.loss * (1 - 1e-9)).all()
+        assert (audit.probability_bound >= certificate.probability * (1 - 1e-9)).all()
+        assert (audit.gradient_bound >= certificate.gradient * (1 - 1e-9)).all()
+        assert (audit.b <= sf.tolerance(states, budgets, pair, "conditioned").upper * (1 + 1e-8)).all()
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")

@@ -153,7 +153,11 @@ def _decide(
     uniform, own = moments(uniform_sums), moments(own_sums)
     inverse, settled = settle(uniform, limits, scale, slack)
     enclosures = own.enclosures(_BOUNDS, torch.ones_like(scale), scale)
-    bounds = {name: each.upper * (1 + 3 * slack) for name, each in zip(_BOUNDS, enclosures, strict=True)}
+    # outward: a product with the scale that underflowed is the smallest normal number
+    least = torch.finfo(loss.dtype).tiny
+    bounds = {
+        name: each.upper.clamp_min(least) * (1 + 3 * slack) for name, each in zip(_BOUNDS, enclosures, strict=True)
+    }
     certified = torch.stack([bounds[name] <= limit for name, limit in limits.items()]).all(dim=0)
     direct = ~settled | (own.peak > MOST_MASS) | ~(own.largest <= _LARGEST_ALLOWANCE)
     direct |= ~(softmax.radius_error <= _LARGEST_RADIUS_ERROR) | ~torch.isfinite(slack)
