@@ -12,7 +12,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-__all__ = ["log", "quotient", "squared_radius", "two_product", "two_sum"]
+__all__ = ["log", "quotient", "safe_length", "squared_radius", "two_product", "two_sum"]
 
 Compensated = tuple[Tensor, Tensor]
 
@@ -49,6 +49,13 @@ def squared_radius(k: Tensor, squared_gap: Tensor, square_of_k: Compensated | No
     if total.requires_grad:
         return (total + lost).clamp_min(0)
     return total.add_(lost).clamp_min_(0)
+
+
+def safe_length(vectors: Tensor) -> Tensor:
+    """|x| of every row, in units of its largest coordinate: the squares of the others may underflow, not that one's."""
+    peak = vectors.abs().amax(dim=1).clamp_min(torch.finfo(vectors.dtype).tiny)
+    lengths: Tensor = torch.linalg.vector_norm(vectors / peak[:, None], dim=1)
+    return lengths * peak
 
 
 def quotient(a: Tensor, b: Compensated) -> Compensated:

@@ -47,6 +47,13 @@ def test_budget_relative_to_the_gradient() -> None:
         budget_relative_to_gradient(gradient, 0.0)
 
 
+def test_norms_whose_squares_underflow() -> None:
+    gradient = torch.tensor([[3e-175, 4e-175]], dtype=torch.float64)
+    assert budget_relative_to_gradient(gradient, 0.5).item() == pytest.approx(2.5e-175)
+    theta = torch.ones(2, dtype=torch.float64)
+    assert jacobian_norm_bound(lambda x: 1e-170 * x.sum()[None], theta) >= 1e-170 * 2**0.5
+
+
 def test_budget_for_update() -> None:
     assert budget_for_update(0.1, 1e-6) == pytest.approx(1e-5)
     with pytest.raises(ValueError, match="Expected learning_rate and perturbation > 0"):

@@ -357,7 +357,7 @@ MUTANTS = (
     ),
     Mutant(
         name="distances-plain-length",
-        file=_DISTANCES,
+        file="compensated.py",
         old="peak = vectors.abs().amax(dim=1).clamp_min(torch.finfo(vectors.dtype).tiny)",
         new="peak = torch.ones_like(vectors[:, 0])",
         why="squares below 1e-308 vanish (the first of the attack's two bugs)",

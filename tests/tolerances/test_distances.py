@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 import suffice as sf
-from suffice.tolerances.distances import safe_length
+from suffice.compensated import safe_length
 from suffice.tolerances.heads import prepare
 
 

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from suffice.compensated import safe_length
+
 __all__ = [
     "budget_for_update",
     "budget_relative_to_gradient",
@@ -38,9 +40,9 @@ def jacobian_spectral_norm(encoder: Encoder, parameters: Float[Tensor, " paramet
 
 
 def jacobian_norm_bound(encoder: Encoder, parameters: Float[Tensor, " parameters"]) -> Float[Tensor, ""]:
-    """The Frobenius norm of J, an upper bound on its 2-norm."""
-    norm: Tensor = torch.linalg.matrix_norm(jacobian(encoder, parameters))
-    return norm
+    """The Frobenius norm of J, an upper bound on its 2-norm, rounded outward."""
+    entries = jacobian(encoder, parameters).flatten()
+    return safe_length(entries[None])[0] * (1 + (len(entries) + 8) * torch.finfo(entries.dtype).eps)
 
 
 def jacobian_norm_estimate(
@@ -68,8 +70,8 @@ def budget_relative_to_gradient(gradient: Float[Tensor, "queries dim"], share: f
     """A gradient budget for each state: a share of its current gradient norm."""
     if not share > 0:
         raise ValueError(f"Expected share > 0, but got {share}")
-    norms: Tensor = torch.linalg.vector_norm(gradient, dim=1)
-    return share * norms
+    # the gradient of a saturated state may be 1e-175: its squares underflow
+    return share * safe_length(gradient)
 
 
 def budget_for_update(learning_rate: float, perturbation: float) -> float:

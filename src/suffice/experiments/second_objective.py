@@ -8,8 +8,10 @@ import torch
 from suffice.experiments.document import Picture, Section, Table, number, quantiles
 from suffice.experiments.figures import ACTUAL, CERTIFICATE, TIGHTER, cumulative, legend, panels
 from suffice.experiments.saved import Columns, Saved, Tick
+from suffice.objectives.actual import primitive_errors
+from suffice.objectives.contrastive import class_scores
 from suffice.objectives.sampling import sample_vmf
-from suffice.pairs.actual import ratio_error, score_error
+from suffice.pairs.actual import ratio_error
 from suffice.pairs.debye import DebyePair
 from suffice.states import States
 from suffice.tolerances.supervised import evaluate_supervised, supervised_uniform_bound
@@ -31,9 +33,9 @@ def supervised_columns(states: States) -> Columns:
     error, radius = torch.zeros_like(length), torch.zeros_like(length)
     for index in range(_SAMPLES):
         # as in evaluate_supervised: a state with f = s and temperature 1/beta
-        at = States(bank, samples[:, index], states.labels, 1 / beta).geometry()
-        scores = _PAIR.difference(nu, at.radii, at.concentrations, at.squared_gaps)
-        e = score_error(2, nu, at.concentrations, at.squared_gaps)
+        sampled = States(bank, samples[:, index], states.labels, 1 / beta)
+        primitives = primitive_errors(sampled, 2)
+        scores, e = class_scores(sampled, primitives.geometry, _PAIR), primitives.scores
         pi = torch.softmax(scores, dim=1)
         # exact LSE - approximate LSE = log sum pi exp(-e)
         error -= torch.log1p((pi * torch.expm1(-e.value)).sum(dim=1)) / _SAMPLES

@@ -12,13 +12,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from suffice.compensated import safe_length
 from suffice.objectives.contrastive import combine
 from suffice.objectives.softmax import at_class, log_exclusive, without
 from suffice.pairs.actual import Enclosed, ratio_error, score_error
 from suffice.pairs.constants import closed_form_constant
 from suffice.pairs.debye import DebyePair
 from suffice.states import Geometry, States
-from suffice.tolerances.distances import safe_length, smooth_slopes
+from suffice.tolerances.distances import smooth_slopes
 from suffice.tolerances.geometry_error import direction_error, feature_lengths, geometry_error
 from suffice.tolerances.heads import prepare
 

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from suffice.compensated import safe_length
 from suffice.contracts.bounds import SoftmaxHead
 from suffice.objectives.contrastive import combine
 from suffice.objectives.softmax import at_class, without
@@ -13,7 +14,7 @@ from suffice.pairs.base import Pair
 from suffice.states import Geometry, States
 from suffice.tolerances.geometry_error import GeometryError, feature_lengths
 
-__all__ = ["class_distances", "safe_length", "smooth_slopes"]
+__all__ = ["class_distances", "smooth_slopes"]
 
 # Below this radius A/x is its limit to all digits.
 _SMALL_RADIUS = 1e-100
@@ -88,10 +89,3 @@ def _by_squares(
     inner = slope * ((center @ bank.directions.T) * bank.concentrations + (scaled * center).sum(dim=1, keepdim=True))
     squares = (slope * geometry.radii) ** 2 - 2 * share * inner + share**2 * (center * center).sum(dim=1, keepdim=True)
     return torch.sqrt(squares.clamp_min(0) + slope**2 * off.of_r + gamma) * unit
-
-
-def safe_length(vectors: Float[Tensor, "queries dim"]) -> Float[Tensor, " queries"]:
-    """|x| of every row, in units of its largest coordinate: the squares of the others may underflow, not that one's."""
-    peak = vectors.abs().amax(dim=1).clamp_min(torch.finfo(vectors.dtype).tiny)
-    lengths: Tensor = torch.linalg.vector_norm(vectors / peak[:, None], dim=1)
-    return lengths * peak

@@ -9,11 +9,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.checks import finite
+from suffice.compensated import safe_length
 from suffice.contracts.intervals import log_fall
 from suffice.objectives.contrastive import class_scores
 from suffice.pairs.base import Pair
 from suffice.states import ClassBank, States
-from suffice.tolerances.distances import safe_length
 from suffice.tolerances.heads import own_allowances, prepare
 
 __all__ = ["SupervisedEvaluation", "evaluate_supervised", "supervised_uniform_bound"]
