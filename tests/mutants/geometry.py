@@ -56,7 +56,7 @@ MUTANTS = (
         old="raised = torch.maximum(bound, torch.where(moving, least, 0.0))",
         new="raised = bound",
         why="a bound that underflowed is not zero",
-        kills=(_NEVER_BELOW,),
+        kills=(_UNDERFLOWS,),
     ),
     Mutant(
         name="outward-unknown",
@@ -181,8 +181,8 @@ MUTANTS = (
     Mutant(
         name="intervals-plain",
         file=_INTERVALS,
-        old="log_below = log_pi + logsigmoid",
-        new="log_below = torch.log(log_pi.exp()) + logsigmoid",
+        old="log_upper = logsigmoid(odds + d + shrunk)",
+        new="log_upper = torch.log(torch.sigmoid(odds + d + shrunk))",
         why="deviations of 1e-330 over a temperature of 1e-290",
         kills=(_UNDERFLOWS,),
     ),
@@ -228,18 +228,10 @@ MUTANTS = (
         kills=(_RADII,),
     ),
     Mutant(
-        name="gap-underflow",
-        file=_GEOMETRY,
-        old="error = error + (lost if dtype == torch.float64 else",
-        new="error = error + (0 * lost if dtype == torch.float64 else",
-        why="squares of features below 1e-154 vanish",
-        kills=(_RADII,),
-    ),
-    Mutant(
         name="radius-roundings",
         file=_GEOMETRY,
-        old="of_r = (of_gap + 8 * unit_roundoff(torch.float64) * square) * OUTWARD\n",
-        new="of_r = of_gap * 0.5\n",
+        old="outward = 4 * torch.finfo(square.dtype).eps",
+        new="outward = 0.0",
         why="the computed radius is a rounded root",
         kills=(_RADII,),
     ),
@@ -337,7 +329,7 @@ MUTANTS = (
         old="gamma = 8 * (states.bank.dim + states.bank.num_classes + 32) * eps",
         new="gamma = 0.0",
         why="products of vectors that cancel are all rounding",
-        kills=(_RHO,),
+        kills=("tests/tolerances/test_distances.py::test_classes_that_are_nearly_the_same",),
     ),
     Mutant(
         name="distances-slopes",
@@ -345,7 +337,7 @@ MUTANTS = (
         old="away = slope_error * off.high",
         new="away = 0 * off.high",
         why="slopes at the exact radii differ",
-        kills=(_RHO,),
+        kills=("tests/tolerances/test_distances.py::test_a_top_class_of_nearly_no_radius",),
     ),
     Mutant(
         name="distances-probabilities",
@@ -353,7 +345,7 @@ MUTANTS = (
         old="+ torch.expm1(2 * error) * over_both(rho)",
         new="+ 0 * error",
         why="the mean moves with the probabilities",
-        kills=(_RHO,),
+        kills=("tests/tolerances/test_distances.py::test_the_mean_moves_with_the_probabilities",),
     ),
     Mutant(
         name="distances-plain-length",
@@ -361,14 +353,6 @@ MUTANTS = (
         old="peak = vectors.abs().amax(dim=1).clamp_min(torch.finfo(vectors.dtype).tiny)",
         new="peak = torch.ones_like(vectors[:, 0])",
         why="squares below 1e-308 vanish (the first of the attack's two bugs)",
-        kills=(f"{_HERE}test_a_share_of_1e_minus_200_of_the_mass",),
-    ),
-    Mutant(
-        name="distances-plain-weights",
-        file=_DISTANCES,
-        old="shares = torch.exp(others - log_rest[:, None])",
-        new="shares = torch.exp(others) / torch.exp(log_rest[:, None]).clamp_min(1e-300)",
-        why="probabilities below 1e-308 vanish before they are divided by their sum",
-        kills=("tests/tolerances/test_distances.py::test_shares_of_probabilities_that_underflow",),
+        kills=("tests/tolerances/test_distances.py::test_lengths_of_vectors_whose_squares_underflow",),
     ),
 )

@@ -64,7 +64,7 @@ MUTANTS = (
     Mutant(
         name="rounding-change-of-slope",
         file=_TERMS,
-        old="changed = off.of_r / (nu + off.s_r) ** 3 * off.high",
+        old="changed = off.of_gap / (nu + off.s_r) ** 3 * off.high",
         new="changed = 0 * off.high",
         why="R(x)/x changes between the executed and the exact radius",
         kills=(f"{_HERE}test_concentrations_are_rounded",),
@@ -104,7 +104,7 @@ MUTANTS = (
     Mutant(
         name="execution-widened",
         file="tolerances/distances.py",
-        old="torch.sqrt(squares.clamp_min(0) + slope**2 * off.of_r + gamma)",
+        old="torch.sqrt(squares.clamp_min(0) + slope**2 * off.of_gap + gamma)",
         new="torch.sqrt(squares.clamp_min(0) + gamma)",
         why="class gradients are as far apart as the exact vectors, not as the executed radii",
         kills=(f"{_HERE}test_distances_between_vectors_that_are_longer_than_their_radii",),

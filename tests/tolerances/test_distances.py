@@ -1,28 +1,113 @@
-"""Distances of class gradients from their mean where plain arithmetic would have none."""
+"""Distances of class gradients from their mean where plain arithmetic has none, against Arb."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
+from flint import arb, ctx
 
 import suffice as sf
 from suffice.compensated import safe_length
+from suffice.tolerances.distances import class_distances, smooth_slopes
+from suffice.tolerances.geometry_error import geometry_error
 from suffice.tolerances.heads import prepare
+from tests.reference.oracle import states_of
+
+PAIR = sf.DebyePair(order=2)
+BITS = 1200
+
+
+def exact_distances(state: sf.States) -> list[arb]:
+    """rho_j of F_2's vectors and probabilities at the exact geometry."""
+    with ctx.workprec(BITS):
+        exact = states_of(state)[0].at(BITS)
+        sides = [exact.bank.surrogate(2, r) for r in exact.r]
+        ends = exact.bank.surrogate_ends(2)
+        p, _ = exact.softmax([f - end + arb(c) for (f, _), end, c in zip(sides, ends, exact.bank.c, strict=True)])
+        found = []
+        for j in exact.classes:
+            others = sum((q for i, q in enumerate(p) if i != j), arb(0))
+            weights = [(others if i == j else -q) * sides[i][1] for i, q in enumerate(p)]
+            found.append(sum(((x * exact.tau) ** 2 for x in exact.vector(weights)), arb(0)).sqrt())
+        return found
+
+
+def _holds(state: sf.States) -> torch.Tensor:
+    distances = prepare(state, PAIR, distances=True).head.distances
+    assert distances is not None
+    with ctx.workprec(BITS):
+        for rho, found in zip(exact_distances(state), distances[0].tolist(), strict=True):
+            assert rho <= arb(found)
+    return distances
 
 
 def test_shares_of_probabilities_that_underflow() -> None:
-    """The others hold 1e-330: their distance from the top class is E_w times that of ordinary vectors, or the floor."""
-    bank = sf.ClassBank(torch.eye(5, dtype=torch.float64)[:3], [2.0, 3.0, 4.0], [0.0, -700.0, -701.0])
-    lower = sf.ClassBank(bank.directions, bank.concentrations, [0.0, -700.0 - 60.0, -701.0 - 60.0])
+    """The others hold 1e-304, then 1e-330: what their own vectors have to the mean does not depend on that."""
     features = torch.ones(1, 5, dtype=torch.float64)
     found = []
-    for each in (bank, lower):
-        head = prepare(sf.States(each, features, [0], 1.0), sf.DebyePair(order=2), distances=True).head
-        assert head.distances is not None
-        found.append(head.distances[0])
-    # what the others' vectors have to the mean does not depend on how little they weigh
+    for lower in (0.0, 60.0):
+        bank = sf.ClassBank(torch.eye(5, dtype=torch.float64)[:3], [2.0, 3.0, 4.0], [0.0, -700 - lower, -701 - lower])
+        found.append(_holds(sf.States(bank, features, [0], 1.0))[0])
     torch.testing.assert_close(found[0][1:], found[1][1:], rtol=1e-12, atol=0)
     assert found[0][0] > 1e-306
     assert found[1][0] == torch.finfo(torch.float64).tiny
+
+
+def test_vectors_whose_squares_underflow() -> None:
+    """Concentrations and features of 1e-170, and a class of them beside an ordinary one that weighs nothing."""
+    g = torch.Generator().manual_seed(0)
+    for biases in ([0.0, 0.0, 0.0], [0.0, 0.5, -400.0]):
+        mu = torch.nn.functional.normalize(torch.randn(3, 7, generator=g, dtype=torch.float64), dim=1)
+        bank = sf.ClassBank(mu, [2e-170, 3e-170, 1.0 if biases[2] else 1e-170], biases)
+        _holds(sf.States(bank, 1e-170 * torch.randn(1, 7, generator=g, dtype=torch.float64), [0], 1.0))
+
+
+def test_classes_that_are_nearly_the_same() -> None:
+    """Vectors 1e-9 apart, and features so short that the radii's own error is no cover."""
+    g = torch.Generator().manual_seed(0)
+    for _ in range(40):
+        mean = torch.nn.functional.normalize(torch.randn(1, 16, generator=g, dtype=torch.float64), dim=1)
+        mu = torch.nn.functional.normalize(mean + 1e-9 * torch.randn(4, 16, generator=g, dtype=torch.float64), dim=1)
+        bank = sf.ClassBank(mu, 1e3 * (1 + 1e-9 * torch.randn(4, generator=g, dtype=torch.float64)))
+        _holds(sf.States(bank, 1e-4 * torch.randn(1, 16, generator=g, dtype=torch.float64), [0], 1.0))
+
+
+def test_a_top_class_of_nearly_no_radius() -> None:
+    """Its computed radius is 0 or garbage, and with it the slope of the vector that all others are measured from."""
+    g = torch.Generator().manual_seed(0)
+    for _ in range(40):
+        mu = torch.nn.functional.normalize(torch.randn(3, 5, generator=g, dtype=torch.float64), dim=1)
+        k = 3e6 * (1 + torch.rand(1, generator=g, dtype=torch.float64).item())
+        bank = sf.ClassBank(mu, [k, 2.0, 3.0], [2 * k + 30, 0.0, 0.0])
+        _holds(sf.States(bank, -k * mu[:1], [0], 1.0))
+
+
+def test_the_mean_moves_with_the_probabilities() -> None:
+    """Distances at log-probabilities that are eps away are within those that know eps."""
+    g = torch.Generator().manual_seed(0)
+    mu = torch.nn.functional.normalize(torch.randn(6, 16, generator=g, dtype=torch.float64), dim=1)
+    biases = torch.tensor([8.0, 2.0, 0.0, 0.0, -1.0, -2.0], dtype=torch.float64)
+    states = sf.States(sf.ClassBank(mu, torch.full((6,), 20.0), biases), mu[:1] * 2, [0], 1.0)
+    geometry = states.geometry()
+    off = geometry_error(states, geometry, torch.float64, torch.float64, "proved")
+    slopes, head = smooth_slopes(geometry, PAIR), prepare(states, PAIR, distances=False).head
+
+    def distances(log_pi: torch.Tensor, eps: float) -> torch.Tensor:
+        at = replace(head, log_probabilities=log_pi, log_error=torch.full_like(head.gradient_scale, eps))
+        return class_distances(states, geometry, off, slopes, 0 * slopes, at)
+
+    log_pi, eps = head.log_probabilities, 0.05
+    wide, plain = distances(log_pi, eps), distances(log_pi, 0.0)
+    farthest = torch.zeros_like(plain)
+    for _ in range(400):
+        moved = log_pi + eps * ((torch.rand(log_pi.shape, generator=g) < 0.5).double() - 0.5)
+        moved = moved - moved.logsumexp(dim=1, keepdim=True)
+        at = distances(moved, 0.0)
+        assert (at <= wide).all()
+        farthest = torch.maximum(farthest, at / plain)
+    # also past what the mass of the others explains
+    assert farthest[0, 0] > 1.0
 
 
 def test_lengths_of_vectors_whose_squares_underflow() -> None:

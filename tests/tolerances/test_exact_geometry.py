@@ -33,10 +33,18 @@ def off_unit(seed: int, dim: int = 5) -> sf.States:
     return sf.States(sf.ClassBank(mu, k), features, [0], 1.0)
 
 
+def short(seed: int) -> sf.States:
+    """Features far shorter than k: the rounding of the radius itself is more than that of the gap."""
+    g = torch.Generator().manual_seed(seed)
+    mu = torch.nn.functional.normalize(torch.randn(3, 7, generator=g, dtype=torch.float64), dim=1)
+    k = 10 ** (2 + 2 * torch.rand(3, generator=g, dtype=torch.float64))
+    return sf.States(sf.ClassBank(mu, k), 1e-6 * torch.randn(4, 7, generator=g, dtype=torch.float64), [0, 1, 2, 0], 1.0)
+
+
 def cases(banks: int) -> Iterator[tuple[sf.States, Geometry]]:
     """States of every extreme kind whose numbers are in range, one by one, with their exact geometry."""
     for seed in range(banks):
-        whole = off_unit(seed) if seed % 4 == 3 else extreme_states(seed)
+        whole = off_unit(seed) if seed % 4 == 3 else short(seed) if seed % 8 == 4 else extreme_states(seed)
         inside = prepare(whole, PAIR, distances=False).head.known
         for i in range(len(whole)):
             state = whole[i : i + 1]

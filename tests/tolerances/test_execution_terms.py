@@ -186,7 +186,7 @@ def test_roundings_of_the_formula(order: int, dtype: torch.dtype) -> None:
     nothing, r = torch.zeros_like(geometry.radii), geometry.radii
     prepared = prepared_from(states, geometry, executed.scores.double(), nothing)
     s, s_k = (torch.sqrt(x * x + geometry.nu**2) for x in (r, geometry.concentrations))
-    off = GeometryError(of_gap=nothing, of_r=nothing, of_k=nothing[0], low=r, high=r, s_r=s, s_k=s_k)
+    off = GeometryError(of_gap=nothing, of_k=nothing[0], low=r, high=r, s_r=s, s_k=s_k)
     d = rounding_terms.rounding_allowances(states, executed, prepared, off, nothing, matched_gaps=False).d
     worst = 0.0
     for n in range(len(states)):

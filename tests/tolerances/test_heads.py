@@ -50,7 +50,7 @@ def test_scores_that_are_all_formula() -> None:
         scores = class_scores(states, geometry, pair)
         nothing = torch.zeros_like(scores)
         off = geometry_error(states, geometry, torch.float64, torch.float64, "proved")
-        exact = replace(off, of_gap=nothing, of_r=nothing, low=geometry.radii, high=geometry.radii)
+        exact = replace(off, of_gap=nothing, low=geometry.radii, high=geometry.radii)
         error = _score_error(geometry, exact, scores, pair)
         with ctx.workprec(400):
             for i, state in enumerate(states_of(states)):

@@ -75,9 +75,9 @@ def _by_squares(
 ) -> Float[Tensor, "queries classes"]:
     """|x_j - c| of the computed vectors, as the root of |x_j|^2 - 2 x_j.c + |c|^2, raised before the root.
 
-    That is off by at most gamma (|x_j| + |c|)^2 in the sizes of the vectors' parts, and by slope^2 off.of_r as the
-    computed radius is the length of the computed vector only to off.of_r. All is in units of those sizes, a class each,
-    so that no square underflows.
+    That is off by at most gamma (|x_j| + |c|)^2 in the sizes of the vectors' parts, and by slope^2 off.of_gap, to which
+    the squared radius is that of the computed vector. All is in units of those sizes, a class each, so that no square
+    underflows.
     """
     bank = states.bank
     least = torch.finfo(slopes.dtype).tiny * 2.0**60
@@ -88,4 +88,4 @@ def _by_squares(
     scaled = states.features / states.temperature[:, None]
     inner = slope * ((center @ bank.directions.T) * bank.concentrations + (scaled * center).sum(dim=1, keepdim=True))
     squares = (slope * geometry.radii) ** 2 - 2 * share * inner + share**2 * (center * center).sum(dim=1, keepdim=True)
-    return torch.sqrt(squares.clamp_min(0) + slope**2 * off.of_r + gamma) * unit
+    return torch.sqrt(squares.clamp_min(0) + slope**2 * off.of_gap + gamma) * unit

@@ -240,8 +240,8 @@ def _kernel(order: int) -> Kernel:
         of_gap = length * (rounding.product * k + rounding.square * length) + unit * gaps.abs() + 1e-290 * (k + length)
         clamped = gaps <= (4 * unit - 1) * square_of_k[0]
         of_gap = of_gap + torch.where(clamped, 4 * unit * square_of_k[0], 0.0)
-        of_r = (of_gap + 8 * unit * r_squared) * OUTWARD
-        relative = of_r / r_squared
+        # of r^2, past the roundings of the root
+        relative = of_gap * OUTWARD / r_squared + 16 * unit
         # the exact r is at least (1 - relative) r
         g = (gaps.abs() + of_gap) / (r + k) * (1 + 1.00001 * relative)
         peak = q.amax(dim=1, keepdim=True)

@@ -33,12 +33,11 @@ OUTWARD = 1 + 1e-12
 class GeometryError:
     """How far the computed geometry may be from the exact one, in r^2 and in k^2, and what follows for r and s.
 
-    `of_gap` is the error of k^2 + D, `of_r` that of the squared computed radius, which has roundings of its own. The
-    exact r_j is in [low, high]; `s_r` and `s_k` are at most the exact and the computed s(r_j) and s(k_j).
+    `of_gap` is the error of k^2 + D. The exact r_j is in [low, high]; `s_r` and `s_k` are at most the exact and the
+    computed s(r_j) and s(k_j).
     """
 
     of_gap: Float[Tensor, "queries classes"]
-    of_r: Float[Tensor, "queries classes"]
     of_k: Float[Tensor, " classes"]
     low: Float[Tensor, "queries classes"]
     high: Float[Tensor, "queries classes"]
@@ -98,18 +97,19 @@ def geometry_error(
     # only where |u| > k/2, and there the roundings of the two products are at least 13 u k^2, beside the u k^2 by which
     # the exact value may lie below the rounded square.)
     error = error + torch.where(gaps <= -(k_hat * k_hat) * (1 - 4 * u), 4 * u * k * k, 0.0)
-    # what underflows is lost absolutely; a feature that is converted, before it is divided by the temperature
-    lost = tiny * (bank.dim + 4) * (2 * k + 2 * length + 1)
-    error = error + (lost if dtype == torch.float64 else lost * (1 + 1 / states.temperature[:, None]))
+    if dtype != torch.float64:
+        # what underflows is lost absolutely, a feature before it is divided by the temperature; in float64 the 1e-150
+        # in the length is more than that
+        lost = tiny * (bank.dim + 4) * (2 * k + 2 * length + 1)
+        error = error + lost * (1 + 1 / states.temperature[:, None])
     of_k = (k_hat - k).abs() * (k_hat + k)
-    square = geometry.radii**2
-    # the computed radius is the root of k^2 + D to some roundings of float64
     of_gap = (error + of_k) * OUTWARD
-    of_r = (of_gap + 8 * unit_roundoff(torch.float64) * square) * OUTWARD
-    below = (square - of_r).clamp_min(0)
-    # outward by the roundings of sum and root alone: gaps |r - k| are far smaller than r
+    square = geometry.radii**2
+    below = (square - of_gap).clamp_min(0)
+    # outward past the roundings of the computed radius, of its square, of sum and root, and no further: gaps |r - k| are
+    # far smaller than r
     outward = 4 * torch.finfo(square.dtype).eps
-    low, high = torch.sqrt(below) * (1 - outward), torch.sqrt(square + of_r) * (1 + outward)
+    low, high = torch.sqrt(below) * (1 - outward), torch.sqrt(square + of_gap) * (1 + outward)
     if dtype == torch.float64:
         # without a feature nothing was rounded: r is k
         still = (states.features == 0).all(dim=1, keepdim=True)
@@ -117,7 +117,6 @@ def geometry_error(
     nu = bank.nu
     return GeometryError(
         of_gap=of_gap,
-        of_r=of_r,
         of_k=of_k * OUTWARD,
         low=low,
         high=high,

@@ -50,7 +50,7 @@ def rounding_allowances(
     formula = formula_roundings(executed.order, nu) * u * s_gap
     bias = u * (executed.scores.double().abs() + 2 * states.bank.biases.abs())
     delta = (moved + formula + bias + 4 * smallest_normal(executed.dtype)) * OUTWARD
-    changed = off.of_r / (nu + off.s_r) ** 3 * off.high
+    changed = off.of_gap / (nu + off.s_r) ** 3 * off.high
     longer = torch.where(r > 0, own * (off.high / torch.where(r > 0, r, 1.0) - 1).clamp_min(0), 0.0)
     slope = torch.where(r > 0, changed + longer, off.high / (nu + off.s_r)) * OUTWARD
 
