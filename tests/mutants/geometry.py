@@ -337,7 +337,7 @@ MUTANTS = (
         old="away = slope_error * off.high",
         new="away = 0 * off.high",
         why="slopes at the exact radii differ",
-        kills=("tests/tolerances/test_distances.py::test_a_top_class_of_nearly_no_radius",),
+        kills=("tests/tolerances/test_distances.py::test_distances_move_with_slopes_and_probabilities",),
     ),
     Mutant(
         name="distances-probabilities",
@@ -345,7 +345,7 @@ MUTANTS = (
         old="+ torch.expm1(2 * error) * over_both(rho)",
         new="+ 0 * error",
         why="the mean moves with the probabilities",
-        kills=("tests/tolerances/test_distances.py::test_the_mean_moves_with_the_probabilities",),
+        kills=("tests/tolerances/test_distances.py::test_distances_move_with_slopes_and_probabilities",),
     ),
     Mutant(
         name="distances-plain-length",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 from flint import arb, ctx
+from torch import Tensor
 
 import suffice as sf
 from suffice.compensated import safe_length
@@ -33,7 +35,7 @@ def exact_distances(state: sf.States) -> list[arb]:
         return found
 
 
-def _holds(state: sf.States) -> torch.Tensor:
+def _holds(state: sf.States) -> Tensor:
     distances = prepare(state, PAIR, distances=True).head.distances
     assert distances is not None
     with ctx.workprec(BITS):
@@ -73,41 +75,44 @@ def test_classes_that_are_nearly_the_same() -> None:
         _holds(sf.States(bank, 1e-4 * torch.randn(1, 16, generator=g, dtype=torch.float64), [0], 1.0))
 
 
-def test_a_top_class_of_nearly_no_radius() -> None:
-    """Its computed radius is 0 or garbage, and with it the slope of the vector that all others are measured from."""
-    g = torch.Generator().manual_seed(0)
-    for _ in range(40):
-        mu = torch.nn.functional.normalize(torch.randn(3, 5, generator=g, dtype=torch.float64), dim=1)
-        k = 3e6 * (1 + torch.rand(1, generator=g, dtype=torch.float64).item())
-        bank = sf.ClassBank(mu, [k, 2.0, 3.0], [2 * k + 30, 0.0, 0.0])
-        _holds(sf.States(bank, -k * mu[:1], [0], 1.0))
-
-
-def test_the_mean_moves_with_the_probabilities() -> None:
-    """Distances at log-probabilities that are eps away are within those that know eps."""
-    g = torch.Generator().manual_seed(0)
-    mu = torch.nn.functional.normalize(torch.randn(6, 16, generator=g, dtype=torch.float64), dim=1)
-    biases = torch.tensor([8.0, 2.0, 0.0, 0.0, -1.0, -2.0], dtype=torch.float64)
-    states = sf.States(sf.ClassBank(mu, torch.full((6,), 20.0), biases), mu[:1] * 2, [0], 1.0)
+def _around(generator: torch.Generator) -> tuple[sf.States, Callable[[Tensor, Tensor, Tensor, float], Tensor]]:
+    """A top class between two pairs of others, so that its distance cancels; and distances of given slopes and so on."""
+    eye = torch.eye(16, dtype=torch.float64)
+    mu = torch.stack([eye[0], eye[0] + 0.3 * eye[1], eye[0] - 0.3 * eye[1], eye[0] + eye[2], eye[0] - eye[2]])
+    bank = sf.ClassBank(torch.nn.functional.normalize(mu, dim=1), torch.full((5,), 20.0), [5.0, 0.0, 0.0, 1.0, 1.0])
+    features = 2 * eye[:1] + 1e-3 * torch.randn(1, 16, generator=generator, dtype=torch.float64)
+    states = sf.States(bank, features, [0], 1.0)
     geometry = states.geometry()
     off = geometry_error(states, geometry, torch.float64, torch.float64, "proved")
-    slopes, head = smooth_slopes(geometry, PAIR), prepare(states, PAIR, distances=False).head
+    head = prepare(states, PAIR, distances=False).head
 
-    def distances(log_pi: torch.Tensor, eps: float) -> torch.Tensor:
+    def distances(log_pi: Tensor, slopes: Tensor, slope_error: Tensor, eps: float) -> Tensor:
         at = replace(head, log_probabilities=log_pi, log_error=torch.full_like(head.gradient_scale, eps))
-        return class_distances(states, geometry, off, slopes, 0 * slopes, at)
+        return class_distances(states, geometry, off, slopes, slope_error, at)
 
-    log_pi, eps = head.log_probabilities, 0.05
-    wide, plain = distances(log_pi, eps), distances(log_pi, 0.0)
-    farthest = torch.zeros_like(plain)
-    for _ in range(400):
-        moved = log_pi + eps * ((torch.rand(log_pi.shape, generator=g) < 0.5).double() - 0.5)
+    return states, distances
+
+
+def test_distances_move_with_slopes_and_probabilities() -> None:
+    """Distances at slopes and log-probabilities that are off are within those that know by how much."""
+    g = torch.Generator().manual_seed(0)
+    states, distances = _around(g)
+    slopes = smooth_slopes(states.geometry(), PAIR)
+    log_pi, eps, nothing = prepare(states, PAIR, distances=False).head.log_probabilities, 0.05, 0 * slopes
+    assert log_pi.argmax() == 0
+    error = 1e-2 * slopes
+    known = distances(log_pi, slopes, nothing, eps), distances(log_pi, slopes, error, 0.0)
+    plain, farthest = distances(log_pi, slopes, nothing, 0.0), torch.zeros(2, dtype=torch.float64)
+    for _ in range(200):
+        signs = 2 * (torch.rand(log_pi.shape, generator=g) < 0.5).double() - 1
+        moved = log_pi + eps / 2 * signs
         moved = moved - moved.logsumexp(dim=1, keepdim=True)
-        at = distances(moved, 0.0)
-        assert (at <= wide).all()
-        farthest = torch.maximum(farthest, at / plain)
-    # also past what the mass of the others explains
-    assert farthest[0, 0] > 1.0
+        at = distances(moved, slopes, nothing, 0.0), distances(log_pi, slopes + signs * error, nothing, 0.0)
+        for kind, (found, most) in enumerate(zip(at, known, strict=True)):
+            assert (found <= most).all()
+            farthest[kind] = max(farthest[kind].item(), (found / plain)[0, 0].item())
+    # of the top class far past the mass of the others, which moves by e^eps
+    assert (farthest > 2).all()
 
 
 def test_lengths_of_vectors_whose_squares_underflow() -> None:
