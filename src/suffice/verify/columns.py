@@ -194,7 +194,7 @@ def common_columns(e: Evaluator, plan: Plan, said: Said) -> Iterator[Judged]:
     )
     slopes = e.sensitivities(plan.order)
     low, high = np.full(len(e), np.inf), np.full(len(e), np.inf)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         for name, limit in plan.budgets.items():
             c = slopes[name]
             # probabilities may be off in both directions
