@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -217,13 +218,17 @@ def verify(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every state in float64 as well.")] = False,
     collection: Annotated[Path | None, typer.Option(help="Where the collection is now, if it has moved.")] = None,
-    seed: Annotated[int, typer.Option(help="Which states are drawn.")] = 3407,
+    seed: Annotated[
+        int | None, typer.Option(help="Which states are drawn, to repeat a check; drawn anew without it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
 ) -> None:
     """Check an audit by independent code: digests, every row, every column (docs/format.md).
 
     Exit 1 if it says something false, 3 if a file is unreadable or is not the one that was written.
     """
+    # nobody who makes an audit shall know which of its states are looked at
+    seed = secrets.randbelow(2**32) if seed is None else seed
     try:
         where = collection_of(folder) if collection is None else ""
         path = collection or (builtin_path() if where == "built-in" else Path(where))
@@ -240,13 +245,14 @@ def verify(
     except UnreadableError as error:
         report = Report.unreadable(error)
     if as_json:
-        record = asdict(report)
+        record = {**asdict(report), "seed": seed}
         for finding, shown in zip(record["findings"], report.findings, strict=True):
             finding["line"] = shown.line
         typer.echo(json.dumps(record, indent=2))
     else:
         console = Console()
         print_verification(report, console if console.is_terminal else Console(width=110))
+        typer.echo(f"drawn by --seed {seed}")
     raise typer.Exit(report.exit_code)
 
 

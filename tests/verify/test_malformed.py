@@ -54,6 +54,15 @@ def _nulls(table: pa.Table, index: int) -> pa.Table:
     return table.set_column(index, table.schema.field(index).name, column)
 
 
+def _manifest_rows(count: object) -> Callable[[Path, Path], None]:
+    def change(record: Any) -> None:
+        for name, entry in record["files"].items():
+            if name.startswith("queries/"):
+                entry["rows"] = count
+
+    return lambda _, collection: change_json(collection / "manifest.json", change)
+
+
 CASES: dict[str, tuple[Callable[[Path, Path], Any], int]] = {
     "no audit.json": (lambda audit, _: (audit / "audit.json").unlink(), 3),
     "audit.json is not JSON": (lambda audit, _: (audit / "audit.json").write_text("{"), 3),
@@ -72,12 +81,19 @@ CASES: dict[str, tuple[Callable[[Path, Path], Any], int]] = {
     "no budget": (_plan(loss=None, gradient=None), 3),
     "an order of ten": (_plan(order=10), 3),
     "an order that is true": (_plan(order=True), 3),
+    "an order that is no whole number": (_plan(order=2.0), 3),
+    "a budget past all floats": (_plan(loss=10**400), 3),
+    "a budget below all normal floats": (_plan(loss=1e-320), 1),
     "an unknown contract": (_plan(contract="best"), 3),
     "no summary": (lambda audit, _: (audit / "summary.json").unlink(), 3),
     "digests that are a list": (lambda audit, _: (audit / "digests.json").write_text("[1]"), 3),
     "digests without files": (lambda audit, _: (audit / "digests.json").write_text("{}"), 3),
     "a digest of another folder's file": (
         lambda audit, _: change_json(audit / "digests.json", lambda record: record["files"].update({"../c": "1"})),
+        3,
+    ),
+    "a digest of a file with a strange name": (
+        lambda audit, _: change_json(audit / "digests.json", lambda record: record["files"].update({"a\0b": "1"})),
         3,
     ),
     "a result file cut off": (lambda audit, _: _cut(_first(audit)), 3),
@@ -101,6 +117,10 @@ CASES: dict[str, tuple[Callable[[Path, Path], Any], int]] = {
     ),
     "bad rows that are no list": (lambda audit, _: _bad(audit, "{}"), 3),
     "bad rows without places": (lambda audit, _: _bad(audit, "[1]"), 3),
+    "a bad row of lists": (lambda audit, _: _bad(audit, '[{"part": "q", "row": [1], "place": "x"}]'), 3),
+    "a manifest that counts no rows": (_manifest_rows(0), 1),
+    "a manifest that counts too many rows": (_manifest_rows(10**12), 1),
+    "a manifest that counts by words": (_manifest_rows("many"), 1),
     "a collection without manifest": (lambda _, collection: (collection / "manifest.json").unlink(), 3),
     "a query file cut off": (lambda _, collection: _cut(min((collection / "queries").glob("*"))), 3),
     "a bank that is missing": (lambda _, collection: min((collection / "banks").glob("*")).unlink(), 3),

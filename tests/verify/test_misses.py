@@ -214,3 +214,24 @@ def test_the_code_of_nothing_wrong_is_zero(audited: tuple[Path, Path]) -> None:
     report = verify_audit(*audited, sample=1)
     assert report.findings == []
     assert report.exit_code == 0
+
+
+def test_who_writes_the_manifest_does_not_say_how_many_rows_are_drawn(
+    copied: tuple[Path, Path], tmp_path: Path
+) -> None:
+    audit, collection = copied[0], tmp_path / "c"
+    shutil.copytree(copied[1], collection)
+
+    def none(record: Any) -> None:
+        for name, entry in record["files"].items():
+            if name.startswith("queries/"):
+                entry["rows"] = 0
+
+    change_json(collection / "manifest.json", none)
+    path, row = first_row(audit, lambda _: True)
+    change_row(path, row, {"loss_bound": lambda found: 0.9 * found["loss_bound"]})
+    seal(audit, collection)
+    for report in _both(audit, collection):
+        assert report.exit_code == 1
+        assert (row, "loss_bound") in _places(report)
+        assert any(finding.file == "manifest.json" for finding in report.findings)

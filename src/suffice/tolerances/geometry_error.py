@@ -106,8 +106,8 @@ def geometry_error(
     of_gap = (error + of_k) * OUTWARD
     square = geometry.radii**2
     below = (square - of_gap).clamp_min(0)
-    # outward past the roundings of the computed radius, of its square, of sum and root, and no further: a gap |r - k| is
-    # far smaller than r
+    # outward past the roundings of the computed radius, of its square, of sum and root, and no further: a gap |r - k|
+    # is far smaller than r
     outward = 4 * torch.finfo(square.dtype).eps
     low, high = torch.sqrt(below) * (1 - outward), torch.sqrt(square + of_gap) * (1 + outward)
     if dtype == torch.float64:

@@ -11,9 +11,9 @@ import numpy as np
 
 from suffice.verify.columns import Judged, Said
 from suffice.verify.cross import cross_checked
-from suffice.verify.digests import altered_files, read_manifest
+from suffice.verify.digests import MANIFEST, altered_files, read_manifest
 from suffice.verify.judging import Verdict, judge_exactly, judge_in_floats, readable_gradients
-from suffice.verify.layout import SetAside, Wanted, wanted_files
+from suffice.verify.layout import SetAside, Wanted, rows_of, wanted_files
 from suffice.verify.plan import Header, Plan, read_header
 from suffice.verify.report import Finding, Report, Tally, UnreadableError, shown
 from suffice.verify.rows import Rows, read_rows
@@ -76,7 +76,13 @@ class _Check:
     def run(self, sample: int, seed: int, tick: Callable[[int, int], None]) -> None:
         """Files in order, then what is said of all of them."""
         manifest = read_manifest(self.collection)
-        total = sum(int(manifest.files[part].get("rows", 0)) for part in manifest.parts)
+        total = 0
+        for part in manifest.parts:
+            # of the file itself: who may write the manifest shall not say how many rows are drawn
+            count, said = rows_of(self.collection, part), manifest.files[part].get("rows")
+            if isinstance(said, bool) or said != count:
+                self._note(MANIFEST, f"{part}, rows", said, count)
+            total += count
         chosen = set(random.Random(seed).sample(range(total), min(sample, total)))
         set_aside: list[SetAside] = []
         names = set()
@@ -114,7 +120,11 @@ class _Check:
         for path in sorted((self.audit / "bad").glob("*")):
             name = f"bad/{path.name}"
             for row in read_json(path, name, list):
-                if not isinstance(row, dict) or not {"part", "row", "place"} <= set(row):
+                if (
+                    not isinstance(row, dict)
+                    or not isinstance(row.get("row"), int)
+                    or not {"part", "place"} <= set(row)
+                ):
                     raise UnreadableError(name, "content", "rows with part, row and place", "something else")
                 said.add((str(row["part"]), row["row"], str(row["place"])))
         right = {(each.part, each.row, each.place) for each in found}

@@ -78,7 +78,8 @@ def _verdict(plan: Plan, said: Said) -> Judged:
         bound = said[f"{name}_bound"]
         met &= bound <= limit
         # a quotient of two neighbouring numbers may round to one
-        clear &= np.abs(bound / limit - 1) > 1e-15
+        with np.errstate(over="ignore"):
+            clear &= np.abs(bound / limit - 1) > 1e-15
     if plan.prediction:
         met &= said["prediction_certified"]
     right = np.where(met, "certified", "inconclusive")

@@ -69,7 +69,7 @@ def altered_files(audit: Path, collection: Path, header: Header) -> list[Finding
 
     for name, digest in listed.items():
         path = audit / name
-        if path.resolve().is_relative_to(audit.resolve()):
+        if "\0" not in name and path.resolve().is_relative_to(audit.resolve()):
             compare(name, digest, path)
         else:
             wrong.append(UnreadableError(DIGESTS, name, "a file of the audit", "another").finding)

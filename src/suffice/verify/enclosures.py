@@ -127,4 +127,6 @@ def _met(name: str, share: Array) -> Array:
 
 
 def _over(bound: Enclosed, limit: float) -> Enclosed:
-    return Enclosed(low=bound.low / limit, high=bound.high / limit, wide=bound.wide / limit)
+    # a share of a budget of 1e-320 may be infinite
+    with np.errstate(over="ignore"):
+        return Enclosed(low=bound.low / limit, high=bound.high / limit, wide=bound.wide / limit)

@@ -16,7 +16,7 @@ from suffice.verify.digests import Manifest
 from suffice.verify.report import UnreadableError
 from suffice.verify.stored import Array, Bank, read_bank
 
-__all__ = ["SetAside", "Wanted", "wanted_files"]
+__all__ = ["SetAside", "Wanted", "rows_of", "wanted_files"]
 
 # docs/format.md: a result file has consecutive rows of one bank, out of so many bytes of features, at most so many
 _BYTES, _ROWS = 8 * 2**20, 4096
@@ -53,6 +53,14 @@ class Wanted:
 
     def __len__(self) -> int:
         return len(self.features)
+
+
+def rows_of(collection: Path, part: str) -> int:
+    """How many rows a query file has, by its own account."""
+    try:
+        return int(pq.read_metadata(collection / part).num_rows)
+    except (pa.ArrowException, OSError) as error:
+        raise UnreadableError(part, "content", "Parquet", f"{type(error).__name__}: {error}") from None
 
 
 def wanted_files(collection: Path, manifest: Manifest, set_aside: list[SetAside]) -> Iterator[Wanted]:

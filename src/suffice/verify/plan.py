@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,13 +88,14 @@ def _plan(record: dict[str, Any]) -> Plan:
         raise UnreadableError(HEADER, "plan", sorted(names), sorted(map(str, record)))
     for name in CLOSED:
         limit = record[name]
-        number = isinstance(limit, int | float) and not isinstance(limit, bool)
-        if limit is not None and not (number and math.isfinite(limit) and limit > 0):
+        # a whole number past the range of floats is none of a budget
+        number = isinstance(limit, int | float) and not isinstance(limit, bool) and 0 < limit <= sys.float_info.max
+        if limit is not None and not number:
             raise UnreadableError(HEADER, f"plan, {name}", "a number > 0 or null", limit)
     if not isinstance(record["prediction"], bool):
         raise UnreadableError(HEADER, "plan, prediction", "true or false", record["prediction"])
     order = record["order"]
-    if isinstance(order, bool) or order not in range(1, 7):
+    if isinstance(order, bool) or not isinstance(order, int) or order not in range(1, 7):
         raise UnreadableError(HEADER, "plan, order", "1 to 6", order)
     for name, words in _WORDS.items():
         if record[name] not in words:
