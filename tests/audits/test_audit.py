@@ -24,7 +24,7 @@ import suffice as sf
 from suffice.audits.ledger import read_results
 from suffice.audits.plan import Plan, pair_order
 from suffice.cli import app
-from tests.attacks.test_bad_collections import _column, _rewrite_part, _set
+from tests.attacks.test_bad_collections import _column, _set, rewrite_part
 from tests.store.test_collection import make_states, write
 
 BUDGETS = sf.Budgets(loss=1e-4, gradient=1e-3)
@@ -94,7 +94,7 @@ def test_another_question_is_never_mixed_in(tmp_path: Path) -> None:
 
 def test_bad_rows_stop_the_audit_or_are_counted(tmp_path: Path) -> None:
     path = write(tmp_path / "c", make_states(20))
-    _rewrite_part(path, _column("label", _set(4, 99)))
+    rewrite_part(path, _column("label", _set(4, 99)))
     with pytest.raises(sf.CollectionError, match="row 4, label"):
         sf.audit(path, BUDGETS, out=tmp_path / "a")
     result = sf.audit(path, BUDGETS, out=tmp_path / "b", skip_bad=True)

@@ -11,7 +11,7 @@ import torch
 
 import suffice as sf
 from suffice.verify import Report, verify_audit
-from tests.attacks.test_bad_collections import _column, _rewrite_part, _set
+from tests.attacks.test_bad_collections import _column, _set, rewrite_part
 from tests.store.test_collection import make_states, write
 from tests.verify.tampering import change_json, change_row, seal
 
@@ -141,7 +141,7 @@ def test_what_overflowed_is_not_certified_and_not_wrong(tmp_path: Path) -> None:
 
 def test_rows_that_were_set_aside(tmp_path: Path) -> None:
     collection = write(tmp_path / "c", make_states(9, 6, 16, 0))
-    _rewrite_part(collection, _column("label", _set(4, 99)))
+    rewrite_part(collection, _column("label", _set(4, 99)))
     audit = tmp_path / "a"
     sf.audit(collection, BUDGETS, out=audit, skip_bad=True)
     report = verify_audit(audit, collection, sample=100)

@@ -216,9 +216,7 @@ def test_the_code_of_nothing_wrong_is_zero(audited: tuple[Path, Path]) -> None:
     assert report.exit_code == 0
 
 
-def test_who_writes_the_manifest_does_not_say_how_many_rows_are_drawn(
-    copied: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_the_manifest_does_not_say_how_many_rows_are_drawn(copied: tuple[Path, Path], tmp_path: Path) -> None:
     audit, collection = copied[0], tmp_path / "c"
     shutil.copytree(copied[1], collection)
 
