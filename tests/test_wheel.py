@@ -9,6 +9,8 @@ import venv
 import zipfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -18,6 +20,7 @@ def _run(*command: str | Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_wheel_installs_in_an_empty_environment(tmp_path: Path) -> None:
     _run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT)
     (wheel,) = tmp_path.glob("suffice-*.whl")

@@ -78,11 +78,11 @@ def log(a: Compensated) -> tuple[Tensor, Tensor, Tensor]:
     a = 2^e m with m in [sqrt(1/2), sqrt(2)); log m = 2 atanh(f), f = (m-1)/(m+1), |f| < 0.172. Only the term 2f
     needs the second float: what follows is below 0.004, and its rounding below 1e-18.
     """
-    mantissa, exponent = torch.frexp(a[0])
+    mantissa, _ = torch.frexp(a[0])
     small = mantissa < math.sqrt(0.5)
     m = torch.where(small, 2 * mantissa, mantissa)
-    # subtracted as floats: torch.compile cannot mix the integer vectors
-    e = exponent.to(a[0].dtype) - small.to(a[0].dtype)
+    # the exponent as a float, from the power of two: compiled code cannot convert frexp's integers on every machine
+    e = torch.round(torch.log2(a[0] / (2 * mantissa))) + 1 - small.to(a[0].dtype)
     f, f_low = quotient(m - 1, two_sum(m, torch.ones_like(m)))
     w = f * f
     tail = torch.zeros_like(w)

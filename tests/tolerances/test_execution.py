@@ -421,6 +421,7 @@ def test_products_of_lower_precision_are_refused(place: str, value: str) -> None
 
 
 @needs_compiler
+@pytest.mark.slow
 def test_programs_of_every_order_and_dimension_are_compiled() -> None:
     """More of them than torch allows one function."""
     with torch._dynamo.config.patch(recompile_limit=1):

@@ -60,7 +60,11 @@ def test_inversion_by_series_is_the_direct_one(budgets: sf.Budgets) -> None:
     "mode",
     [
         "eager",
-        pytest.param("compiled", marks=pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")),
+        # what is compiled equals what is eager by the next test but one
+        pytest.param(
+            "compiled",
+            marks=[pytest.mark.slow, pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")],
+        ),
     ],
 )
 def test_fused_audit_agrees_with_its_parts(mode: str) -> None:
