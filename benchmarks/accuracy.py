@@ -12,9 +12,9 @@ from flint import arb, ctx
 from rich.progress import track
 
 import suffice as sf
-from suffice.compensated import squared_radius
-from suffice.pairs import reference, surrogate
+from suffice.numerics.compensated import squared_radius
 from suffice.pairs.constants import minimum_nu
+from suffice.truth import bessel, surrogate
 
 _NUS = (10 / 9, 1.25, 1.5, 2.0, 2.5, 3.0, 5.5, 7.0, 15.0, 31.0, 63.0, 127.5, 255.0, 511.0, 1023.0, 2047.0)
 
@@ -28,7 +28,7 @@ def ratio_excess(order: int) -> tuple[float, float]:
         rows = zip(x.tolist(), pair.ratio(nu, x).tolist(), pair.allowance(nu, x).tolist(), strict=True)
         for point, value, allowance in rows:
             with ctx.workprec(256):
-                error = abs(arb(value) - reference.ratio(nu, point))
+                error = abs(arb(value) - bessel.ratio(nu, point))
                 over = max(over, float(error - arb(allowance)) / math.ulp(value))
                 rounding = max(rounding, float(abs(arb(value) - surrogate.ratio(order, nu, point))) / math.ulp(value))
     return over, rounding
@@ -42,7 +42,7 @@ def closed_form_tightness(order: int) -> float:
         for x in torch.logspace(-3, 6, 91, dtype=torch.float64).tolist():
             with ctx.workprec(512):
                 s = (arb(nu) ** 2 + arb(x) ** 2).sqrt()
-                truth = reference.ratio(nu, x, relative_width=1e-70)
+                truth = bessel.ratio(nu, x, relative_width=1e-70)
                 error = abs(truth - surrogate.ratio(order, nu, x, bits=512))
                 supremum = max(supremum, float(error * s ** (order + 2) / x))
         with ctx.workprec(256):
@@ -75,7 +75,7 @@ def special_errors(nu: float) -> tuple[float, float]:
     ratios, logs = sf.special.bessel_i_ratio(nu, x).tolist(), sf.special.log_bessel_i(nu, x).tolist()
     for point, value, value_log in zip(x.tolist(), ratios, logs, strict=True):
         with ctx.workprec(256):
-            ratio = max(ratio, float(abs(arb(value) / reference.ratio(nu, point) - 1)))
+            ratio = max(ratio, float(abs(arb(value) / bessel.ratio(nu, point) - 1)))
             truth = arb(point).bessel_i(arb(nu), scaled=True).log() + point
             log = max(log, float(abs(arb(value_log) - truth)) / max(1.0, abs(float(truth))))
     return ratio, log
@@ -84,7 +84,7 @@ def special_errors(nu: float) -> tuple[float, float]:
 def fit_error(dim: int) -> float:
     """The worst relative error of `fit_concentration` for kappa from 1e-4 to 100 dim."""
     kappa = torch.logspace(-4, math.log10(100 * dim), 200, dtype=torch.float64)
-    truth = [float(reference.ratio(dim / 2 - 1, value)) for value in kappa.tolist()]
+    truth = [float(bessel.ratio(dim / 2 - 1, value)) for value in kappa.tolist()]
     fitted = sf.special.fit_concentration(dim, torch.tensor(truth, dtype=torch.float64))
     return float(((fitted - kappa) / kappa).abs().max())
 

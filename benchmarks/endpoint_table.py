@@ -9,7 +9,7 @@ import torch
 from flint import arb, ctx
 
 import suffice as sf
-from suffice.pairs import surrogate
+from suffice.truth import surrogate
 
 __all__ = ["GAPS", "endpoint_errors", "markdown"]
 

@@ -21,14 +21,14 @@ from rich.progress import track
 import suffice as sf
 from benchmarks.timing import Contender, Ratio, seconds, versus
 from suffice.audits.plan import Plan
-from suffice.audits.work import audit_states
+from suffice.audits.rows import audit_states
+from suffice.certificates.rungs import climb_by_sums
 from suffice.contracts.centered import centered_bounds
 from suffice.experiments.document import markdown_table, number
-from suffice.objectives.executed import execute
-from suffice.tolerances.execution import Execution, executed_errors
-from suffice.tolerances.heads import own_allowances
-from suffice.tolerances.rungs import climb_by_sums
-from suffice.tolerances.summed import summed_bounds
+from suffice.realizations.analytic import own_allowances
+from suffice.realizations.executed.by_sums import summed_bounds
+from suffice.realizations.executed.program import execute
+from suffice.realizations.executed.realization import Execution, executed_errors
 from suffice.verify.columns import Said
 from suffice.verify.digests import read_manifest
 from suffice.verify.judging import Verdict, judge_exactly

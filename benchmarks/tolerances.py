@@ -14,10 +14,10 @@ from torch import Tensor
 
 import suffice as sf
 from benchmarks.timing import Contender, Ratio, seconds, versus
-from suffice.compensated import squared_radius
+from suffice.numerics.compensated import squared_radius
 from suffice.pairs import ladder
+from suffice.realizations.analytic import prepare, uniform_allowances
 from suffice.tolerances import fused
-from suffice.tolerances.heads import prepare, uniform_allowances
 from suffice.tolerances.solving import CONTRACTS, invert_contract
 
 __all__ = ["make_states", "tolerance_ratios"]

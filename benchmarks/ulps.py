@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from suffice.rounding import ULPS
+from suffice.numerics.rounding import ULPS
 
 __all__ = ["worst_ulps"]
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import suffice
 from suffice import cli
-from suffice.pairs.proofs import Proof
+from suffice.proofs.barriers import Proof
 
 run = CliRunner().invoke
 

@@ -11,7 +11,7 @@ import torch
 from flint import arb, ctx
 
 from suffice import special
-from suffice.pairs import reference
+from suffice.truth import bessel
 
 NUS = [0.0, 0.5, 1.0, 2.0, 5.0, 31.5, 63.0, 63.9, 64.0, 511.0, 1e4]
 X = torch.logspace(-6, 8, 113, dtype=torch.float64)
@@ -27,7 +27,7 @@ def test_ratio_and_logarithm_are_accurate(nu: float) -> None:
     ratios, logs = special.bessel_i_ratio(nu, X).tolist(), special.log_bessel_i(nu, X).tolist()
     for x, ratio, log in zip(X.tolist(), ratios, logs, strict=True):
         with ctx.workprec(256):
-            assert abs(float(arb(ratio) / reference.ratio(nu, x) - 1)) <= 1e-13
+            assert abs(float(arb(ratio) / bessel.ratio(nu, x) - 1)) <= 1e-13
             truth = _log_bessel(nu, x)
             assert abs(float(arb(log) - truth)) <= 1e-13 * max(1.0, abs(float(truth)))
 
@@ -72,12 +72,12 @@ def test_vmf_normalizer(dim: int) -> None:
     values = special.vmf_log_normalizer(dim, torch.tensor(kappas, dtype=torch.float64)).tolist()
     for kappa, value in zip(kappas, values, strict=True):
         with ctx.workprec(256):
-            truth = -reference.potential(nu, kappa) - arb(dim) / 2 * (2 * arb.pi()).log()
+            truth = -bessel.potential(nu, kappa) - arb(dim) / 2 * (2 * arb.pi()).log()
             assert abs(float(arb(value) - truth)) <= 1e-13 * max(1.0, abs(float(truth)))
     # near its zero, where terms of size nu log nu cancel
     for kappa in (2.745 * nu, 5.504 * nu, 7.92 * nu, 9.69 * nu):
         with ctx.workprec(256):
-            truth = -reference.potential(nu, kappa) - arb(dim) / 2 * (2 * arb.pi()).log()
+            truth = -bessel.potential(nu, kappa) - arb(dim) / 2 * (2 * arb.pi()).log()
         value = special.vmf_log_normalizer(dim, kappa).item()
         assert abs(value - float(truth)) <= 1e-13 * max(1.0, abs(float(truth)))
     # uniform density at kappa = 0: one over the sphere's area
@@ -89,7 +89,7 @@ def test_vmf_normalizer(dim: int) -> None:
 def test_fit_inverts_the_ratio(dim: int) -> None:
     nu = dim / 2 - 1
     kappas = [1e-6, 1e-3, 0.5, 1.0, 7.0, 100.0, 1247.0, 1e4]
-    lengths = torch.tensor([float(reference.ratio(nu, kappa)) for kappa in kappas], dtype=torch.float64)
+    lengths = torch.tensor([float(bessel.ratio(nu, kappa)) for kappa in kappas], dtype=torch.float64)
     fitted = special.fit_concentration(dim, lengths)
     assert (special.bessel_i_ratio(nu, fitted) - lengths).abs().max().item() <= 4e-15
     torch.testing.assert_close(fitted, torch.tensor(kappas, dtype=torch.float64), rtol=1e-10, atol=0)
@@ -103,7 +103,7 @@ def test_fit_near_the_ends(dim: int) -> None:
     for length in (1e-300, 1e-12, 0.6, 0.999, 1 - 1e-6, 1 - 1e-12, 1 - 1e-15):
         kappa = special.fit_concentration(dim, length).item()
         with ctx.workprec(300):
-            excess = reference.ratio(nu, kappa, relative_width=1e-60) - arb(length)
+            excess = bessel.ratio(nu, kappa, relative_width=1e-60) - arb(length)
             slope = 1 - arb(length) ** 2 - (2 * arb(nu) + 1) / kappa * arb(length)
             # one Newton step is the error, and at small kappa R is kappa/(2 nu + 2)
             error = excess / length if length < 1e-6 else excess / slope / kappa
@@ -132,7 +132,7 @@ def test_derivative_of_the_ratio_keeps_its_digits() -> None:
         (grad,) = torch.autograd.grad(special.bessel_i_ratio(nu, x).sum(), x)
         for point, value in zip(x.tolist(), grad.tolist(), strict=True):
             with ctx.workprec(1024):
-                r = reference.ratio(nu, point, relative_width=1e-200)
+                r = bessel.ratio(nu, point, relative_width=1e-200)
                 # eq:riccati-app in x
                 assert abs(float(arb(value) / (1 - r * r - (2 * arb(nu) + 1) / point * r) - 1)) < 1e-13
 

@@ -18,18 +18,20 @@ from rich.table import Table
 
 from suffice import __version__
 from suffice.audits.engines import ENGINES
-from suffice.audits.inspection import explain_audited
 from suffice.audits.ledger import read_header
 from suffice.audits.plan import Plan, pair_order
 from suffice.audits.run import run_audit
-from suffice.audits.terminal import RateColumn, print_audit, print_verification
 from suffice.experiments.reproduce import EXPERIMENTS, chosen_experiments
 from suffice.experiments.reproduce import reproduce as run_reproduction
-from suffice.pairs.proofs import prove_all
-from suffice.pairs.table import LadderRow, ladder_rows
+from suffice.proofs.barriers import prove_all
+from suffice.reports.inspection import explain_audited
+from suffice.reports.orders import LadderRow, ladder_rows
 from suffice.reports.page import write_page
-from suffice.store import Collection, CollectionError, builtin_collection, import_states, open_collection
-from suffice.store.builtin import builtin_path
+from suffice.reports.terminal import RateColumn, print_audit, print_verification
+from suffice.store.builtin import builtin_collection, builtin_path
+from suffice.store.importing import import_states
+from suffice.store.manifest import CollectionError
+from suffice.store.reader import Collection, open_collection
 from suffice.store.summary import summarize
 from suffice.verify import Report, UnreadableError, collection_of, verify_audit
 

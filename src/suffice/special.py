@@ -13,10 +13,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from suffice.autodiff import with_derivative
-from suffice.checks import Real, broadcastable, finite_nonnegative, nonnegative_order, real_tensor
-from suffice.compensated import log as compensated_log
-from suffice.compensated import quotient, two_product, two_sum
+from suffice.numerics.checks import Real, broadcastable, finite_nonnegative, nonnegative_order, real_tensor
+from suffice.numerics.compensated import log as compensated_log
+from suffice.numerics.compensated import quotient, two_product, two_sum
+from suffice.numerics.derivatives import with_derivative
 from suffice.pairs import ladder
 
 __all__ = ["bessel_i_ratio", "fit_concentration", "log_bessel_i", "vmf_log_normalizer"]

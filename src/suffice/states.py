@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from suffice.checks import Real, finite, finite_nonnegative, real_tensor
-from suffice.compensated import squared_radius
+from suffice.numerics.checks import Real, finite, finite_nonnegative, real_tensor
+from suffice.numerics.compensated import squared_radius
 
 __all__ = ["ClassBank", "Geometry", "States"]
 

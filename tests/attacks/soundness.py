@@ -16,8 +16,8 @@ import torch
 from flint import arb
 
 import suffice as sf
-from suffice.objectives.executed import Executed, execute
 from suffice.pairs.constants import valid_orders
+from suffice.realizations.executed.program import Executed, execute
 from tests.attacks.extremes import extreme_states, kind_of
 from tests.reference.oracle import NARROWER, WIDTH, Errors, Floors, Numbers, states_of, verdict
 

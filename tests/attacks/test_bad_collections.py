@@ -15,8 +15,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from suffice.store import CollectionError, open_collection
-from suffice.store.reader import BadRow
+from suffice.store.manifest import CollectionError
+from suffice.store.reader import BadRow, open_collection
 from tests.store.test_collection import make_states, write
 
 

@@ -10,7 +10,7 @@ import torch
 from flint import arb, ctx
 
 import suffice as sf
-from suffice.objectives.rigorous import RigorousState
+from suffice.truth.rigorous import RigorousState
 from tests.reference import high_precision, oracle
 from tests.reference.states import random_states
 

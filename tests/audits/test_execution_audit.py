@@ -15,7 +15,7 @@ import suffice as sf
 from suffice.audits.plan import Plan
 from suffice.cli import app
 from suffice.contracts.bounds import Bounds
-from suffice.tolerances.summed import summed_bounds
+from suffice.realizations.executed.by_sums import summed_bounds
 from tests.store.test_collection import make_states, write
 
 BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-2)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from suffice.audits.ledger import Ledger, read_results
-from suffice.store import open_collection
-from suffice.store.reader import BadRow
+from suffice.store.reader import BadRow, open_collection
 from tests.store.test_collection import make_states, write
 
 HEADER = {"fingerprint": "one", "question": "is it enough?"}

@@ -9,7 +9,10 @@ import torch
 from torch import Tensor
 
 import suffice as sf
-from suffice.contracts import Allowances, Bounds, SoftmaxHead, centered_bounds, conditioned_bounds, geometry_bounds
+from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.centered import centered_bounds
+from suffice.contracts.conditioned import conditioned_bounds
+from suffice.contracts.geometry import geometry_bounds
 from suffice.tolerances.solving import accepts
 from tests.reference.states import random_states
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import suffice as sf
-from suffice.contracts import loss_change
+from suffice.contracts.coupling import loss_change
 
 
 def _change(t: float, e_y: float, weights: torch.Tensor, errors: torch.Tensor) -> float:

@@ -10,7 +10,10 @@ import torch
 from flint import arb, ctx
 from torch import Tensor
 
-from suffice.contracts import Allowances, Bounds, SoftmaxHead, centered_bounds, conditioned_bounds, geometry_bounds
+from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.centered import centered_bounds
+from suffice.contracts.conditioned import conditioned_bounds
+from suffice.contracts.geometry import geometry_bounds
 from suffice.verify import contracts as independent
 
 CONTRACTS = {"geometry": geometry_bounds, "conditioned": conditioned_bounds, "centered": centered_bounds}

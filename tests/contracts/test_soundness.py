@@ -7,10 +7,13 @@ import torch
 from flint import arb, ctx
 
 import suffice as sf
-from suffice.contracts import SoftmaxHead, centered_bounds, conditioned_bounds, geometry_bounds
+from suffice.contracts.bounds import SoftmaxHead
+from suffice.contracts.centered import centered_bounds
+from suffice.contracts.conditioned import conditioned_bounds
+from suffice.contracts.geometry import geometry_bounds
 from suffice.objectives.contrastive import radial_slopes
-from suffice.objectives.rigorous import RigorousState
-from suffice.tolerances.heads import prepare, uniform_allowances
+from suffice.realizations.analytic import prepare, uniform_allowances
+from suffice.truth.rigorous import RigorousState
 from tests.reference.states import SHAPES, actual_errors, many_states, piecewise_errors, random_states
 
 CONTRACTS = {"geometry": geometry_bounds, "conditioned": conditioned_bounds, "centered": centered_bounds}

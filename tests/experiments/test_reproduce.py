@@ -20,8 +20,8 @@ from suffice.experiments.rearrangement import assignments, rearrangement_columns
 from suffice.experiments.reproduce import EXPERIMENTS, chosen_experiments, reproduce
 from suffice.experiments.saved import Saved
 from suffice.experiments.second_objective import supervised_columns
-from suffice.objectives.actual import primitive_errors
-from suffice.objectives.rigorous import RigorousState
+from suffice.truth.errors import primitive_errors
+from suffice.truth.rigorous import RigorousState
 from tests.reference.states import random_states
 from tests.store.test_collection import make_states, write
 

@@ -69,7 +69,7 @@ MUTANTS = (
     ),
     Mutant(
         name="with-one-executed",
-        file="tolerances/execution.py",
+        file="realizations/executed/realization.py",
         old="inverse = with_one(inverse, at_one, budgets, start, like)",
         new="pass",
         why="verdict and headroom then disagree within the width of the bracket",

@@ -10,14 +10,14 @@ _BOUNDS = "contracts/bounds.py"
 _CONDITIONED = "contracts/conditioned.py"
 _CENTERED = "contracts/centered.py"
 _INTERVALS = "contracts/intervals.py"
-_HEADS = "tolerances/heads.py"
-_DISTANCES = "tolerances/distances.py"
-_GEOMETRY = "tolerances/geometry_error.py"
+_HEADS = "realizations/analytic.py"
+_DISTANCES = "realizations/distances.py"
+_GEOMETRY = "realizations/geometry_error.py"
 _EXACTLY = "tests/contracts/test_exactly.py::"
 _NEVER_BELOW = f"{_EXACTLY}test_never_below_and_hardly_above"
 _FACTOR = f"{_EXACTLY}test_probabilities_that_are_known_to_a_factor"
 _UNDERFLOWS = f"{_EXACTLY}test_what_underflows_is_raised_before_it_is_scaled"
-_HERE = "tests/tolerances/test_exact_geometry.py::"
+_HERE = "tests/realizations/test_geometry_error.py::"
 _RADII = f"{_HERE}test_radii_lie_in_their_intervals"
 _SCORES = f"{_HERE}test_scores_are_within_their_error"
 _ALLOWANCES = f"{_HERE}test_allowances_hold_at_the_exact_geometry"
@@ -249,7 +249,7 @@ MUTANTS = (
         old="score_error = torch.where(outside[:, None], torch.inf, score_error)",
         new="score_error = score_error",
         why="rows that were set to zero would be certified as such",
-        kills=("tests/tolerances/test_heads.py::test_rows_that_overflow_are_unknown",),
+        kills=("tests/realizations/test_analytic.py::test_rows_that_overflow_are_unknown",),
     ),
     Mutant(
         name="score-geometry",
@@ -265,7 +265,7 @@ MUTANTS = (
         old="return (moved + formula + bias) * _RAISED",
         new="return (moved + bias) * _RAISED",
         why="the difference of potentials is rounded",
-        kills=("tests/tolerances/test_heads.py::test_scores_that_are_all_formula",),
+        kills=("tests/realizations/test_analytic.py::test_scores_that_are_all_formula",),
     ),
     Mutant(
         name="score-bias",
@@ -281,7 +281,7 @@ MUTANTS = (
         old="log_error=2 * score_error.amax(dim=1) + rounding",
         new="log_error=2 * score_error.amax(dim=1)",
         why="the softmax of exact scores is rounded",
-        kills=("tests/tolerances/test_heads.py::test_log_probabilities_are_within_their_error",),
+        kills=("tests/realizations/test_analytic.py::test_log_probabilities_are_within_their_error",),
     ),
     Mutant(
         name="log-error-scores",
@@ -289,7 +289,7 @@ MUTANTS = (
         old="log_error=2 * score_error.amax(dim=1) + rounding",
         new="log_error=rounding",
         why="scores are not exact",
-        kills=("tests/tolerances/test_heads.py::test_log_probabilities_are_within_their_error",),
+        kills=("tests/realizations/test_analytic.py::test_log_probabilities_are_within_their_error",),
     ),
     Mutant(
         name="own-moved",
@@ -329,7 +329,7 @@ MUTANTS = (
         old="gamma = 8 * (states.bank.dim + states.bank.num_classes + 32) * eps",
         new="gamma = 0.0",
         why="products of vectors that cancel are all rounding",
-        kills=("tests/tolerances/test_distances.py::test_classes_that_are_nearly_the_same",),
+        kills=("tests/realizations/test_distances.py::test_classes_that_are_nearly_the_same",),
     ),
     Mutant(
         name="distances-slopes",
@@ -337,7 +337,7 @@ MUTANTS = (
         old="away = slope_error * off.high",
         new="away = 0 * off.high",
         why="slopes at the exact radii differ",
-        kills=("tests/tolerances/test_distances.py::test_distances_move_with_slopes_and_probabilities",),
+        kills=("tests/realizations/test_distances.py::test_distances_move_with_slopes_and_probabilities",),
     ),
     Mutant(
         name="distances-probabilities",
@@ -345,14 +345,14 @@ MUTANTS = (
         old="+ torch.expm1(2 * error) * over_both(rho)",
         new="+ 0 * error",
         why="the mean moves with the probabilities",
-        kills=("tests/tolerances/test_distances.py::test_distances_move_with_slopes_and_probabilities",),
+        kills=("tests/realizations/test_distances.py::test_distances_move_with_slopes_and_probabilities",),
     ),
     Mutant(
         name="distances-plain-length",
-        file="compensated.py",
+        file="numerics/compensated.py",
         old="peak = vectors.abs().amax(dim=1).clamp_min(torch.finfo(vectors.dtype).tiny)",
         new="peak = torch.ones_like(vectors[:, 0])",
         why="squares below 1e-308 vanish (the first of the attack's two bugs)",
-        kills=("tests/tolerances/test_distances.py::test_lengths_of_vectors_whose_squares_underflow",),
+        kills=("tests/realizations/test_distances.py::test_lengths_of_vectors_whose_squares_underflow",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Mutants of the inversion (tolerances/inversion.py): its ends, its width and its cap."""
+"""Mutants of the inversion (tolerances/bracket.py): its ends, its width and its cap."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_FILE = "tolerances/inversion.py"
-_ENDS = ("tests/tolerances/test_inversion.py::test_both_ends_were_judged",)
-_CAP = ("tests/tolerances/test_inversion.py::test_nothing_is_tried_past_the_cap",)
+_FILE = "tolerances/bracket.py"
+_ENDS = ("tests/tolerances/test_bracket.py::test_both_ends_were_judged",)
+_CAP = ("tests/tolerances/test_bracket.py::test_nothing_is_tried_past_the_cap",)
 
 MUTANTS = (
     Mutant(

@@ -1,4 +1,4 @@
-"""Mutants of the execution bound (tolerances/rounding_terms.py, execution.py; docs/theory.md, 8.2 to 8.6)."""
+"""Mutants of the execution bound (realizations/executed/roundings.py, execution.py; docs/theory.md, 8.2 to 8.6)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_TERMS = "tolerances/rounding_terms.py"
-_EXECUTION = "tolerances/execution.py"
-_GEOMETRY = "tolerances/geometry_error.py"
-_HERE = "tests/tolerances/test_execution_terms.py::"
-_ATTACKS = "tests/tolerances/test_execution.py::"
+_TERMS = "realizations/executed/roundings.py"
+_EXECUTION = "realizations/executed/realization.py"
+_GEOMETRY = "realizations/geometry_error.py"
+_HERE = "tests/realizations/executed/test_roundings.py::"
+_ATTACKS = "tests/realizations/executed/test_realization.py::"
 
 MUTANTS = (
     Mutant(
@@ -103,7 +103,7 @@ MUTANTS = (
     ),
     Mutant(
         name="execution-widened",
-        file="tolerances/distances.py",
+        file="realizations/distances.py",
         old="torch.sqrt(squares.clamp_min(0) + slope**2 * off.of_gap + gamma)",
         new="torch.sqrt(squares.clamp_min(0) + gamma)",
         why="class gradients are as far apart as the exact vectors, not as the executed radii",

@@ -1,4 +1,4 @@
-"""Mutants of adaptive evaluation (tolerances/adaptive.py, rungs.py): certified before judged, rows mixed up."""
+"""Mutants of adaptive evaluation (certificates/adaptive.py, rungs.py): certified before judged, rows mixed up."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_RUNGS = "tolerances/rungs.py"
-_ADAPTIVE = "tolerances/adaptive.py"
-_STEP = ("tests/tolerances/test_rungs.py::test_a_step_is_certified_where_its_own_bounds_keep_the_budgets",)
-_CHUNKS = ("tests/tolerances/test_rungs.py::test_chunks_change_nothing",)
+_RUNGS = "certificates/rungs.py"
+_ADAPTIVE = "certificates/adaptive.py"
+_STEP = ("tests/certificates/test_rungs.py::test_a_step_is_certified_where_its_own_bounds_keep_the_budgets",)
+_CHUNKS = ("tests/certificates/test_rungs.py::test_chunks_change_nothing",)
 
 MUTANTS = (
     Mutant(
@@ -34,7 +34,7 @@ MUTANTS = (
         old="            if not bool(met.all()):\n                bounds = summed",
         new="            if not bool(met.any()):\n                bounds = summed",
         why="nothing unsound, but states that need their own sums would climb in vain",
-        kills=("tests/tolerances/test_rungs.py::test_sums_are_looked_at_where_one_state_needs_them",),
+        kills=("tests/certificates/test_rungs.py::test_sums_are_looked_at_where_one_state_needs_them",),
     ),
     Mutant(
         name="rungs-sums-judge-predictions",
@@ -50,7 +50,7 @@ MUTANTS = (
         old="names[step.rows[step.certified].numpy(force=True)] = step.rung.name",
         new="names[step.rows.numpy(force=True)] = step.rung.name",
         why="the cheapest certified rung would be the last one tried",
-        kills=("tests/tolerances/test_rungs.py::test_what_no_rung_settles_has_no_name",),
+        kills=("tests/certificates/test_rungs.py::test_what_no_rung_settles_has_no_name",),
     ),
     Mutant(
         name="rungs-rows-of-chunks",
@@ -66,7 +66,7 @@ MUTANTS = (
         old="                met = accepts(loads(bounds, budgets, rows, start, part.temperature))\n            run",
         new="                met = accepts(loads(bounds, budgets, rows, 0, part.temperature))\n            run",
         why="every chunk would be judged by the first chunk's budgets",
-        kills=("tests/tolerances/test_rungs.py::test_each_state_is_judged_by_its_own_budget",),
+        kills=("tests/certificates/test_rungs.py::test_each_state_is_judged_by_its_own_budget",),
     ),
     Mutant(
         name="adaptive-all-certified",
@@ -74,7 +74,7 @@ MUTANTS = (
         old="(certified, step.certified),",
         new="(certified, torch.ones_like(step.certified)),",
         why="certified would mean evaluated",
-        kills=("tests/tolerances/test_rungs.py::test_what_no_rung_settles_has_no_name",),
+        kills=("tests/certificates/test_rungs.py::test_what_no_rung_settles_has_no_name",),
     ),
     Mutant(
         name="adaptive-bounds-not-taken",
@@ -82,7 +82,7 @@ MUTANTS = (
         old="            (loss_bound, bounds.loss),\n",
         new="            (loss_bound, 0 * bounds.loss),\n",
         why="a bound of zero",
-        kills=("tests/tolerances/test_adaptive.py::test_what_is_returned_is_within_its_bound",),
+        kills=("tests/certificates/test_adaptive.py::test_what_is_returned_is_within_its_bound",),
     ),
     Mutant(
         name="adaptive-settled-again",
@@ -90,6 +90,6 @@ MUTANTS = (
         old="climb(plain, budgets, contract, model, ~certified)",
         new="climb(plain, budgets, contract, model, certified)",
         why="states that the sums leave open would stay open, and settled ones lose their verdict",
-        kills=("tests/tolerances/test_rungs.py::test_what_the_sums_leave_open_is_for_the_contract",),
+        kills=("tests/certificates/test_rungs.py::test_what_the_sums_leave_open_is_for_the_contract",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Mutants of the certificate by sums (tolerances/summed.py; docs/theory.md, 8.7)."""
+"""Mutants of the certificate by sums (realizations/executed/by_sums.py; docs/theory.md, 8.7)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_FILE = "tolerances/summed.py"
-_HERE = "tests/tolerances/test_summed.py::"
+_FILE = "realizations/executed/by_sums.py"
+_HERE = "tests/realizations/executed/test_by_sums.py::"
 
 MUTANTS = (
     Mutant(
@@ -67,7 +67,7 @@ MUTANTS = (
         why="a weight times a slope may be nothing before it is multiplied by k",
         kills=(
             f"{_HERE}test_weights_that_underflow",
-            "tests/tolerances/test_execution.py::test_extreme_temperatures",
+            "tests/realizations/executed/test_realization.py::test_extreme_temperatures",
         ),
     ),
     Mutant(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from suffice.nn import primitives
-from suffice.pairs import DebyePair
+from suffice.pairs.debye import DebyePair
 
 CONCENTRATIONS = [0.0, 0.5, 10.0, 200.0, 3000.0, 1e5]
 

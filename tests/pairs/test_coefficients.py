@@ -8,7 +8,7 @@ import pytest
 
 from suffice.pairs.coefficients import derivative_polynomial, potential_polynomial, ratio_polynomial
 from suffice.pairs.polynomials import at, derivative, shift_center
-from suffice.pairs.surrogate import potential_difference, ratio
+from suffice.truth.surrogate import potential_difference, ratio
 from tests.reference import high_precision
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from suffice.pairs.constants import CLOSED_FORM, UNIFORM
-from suffice.pairs.proofs import closed_form_holds, uniform_holds
+from suffice.proofs.barriers import closed_form_holds, uniform_holds
 
 
 @pytest.mark.parametrize(("order", "place"), [(3, 1), (4, 1), (5, 0)])

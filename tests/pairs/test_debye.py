@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import suffice as sf
-from suffice.compensated import squared_radius
-from suffice.pairs import reference, surrogate
+from suffice.numerics.compensated import squared_radius
+from suffice.truth import bessel, surrogate
 from tests.pairs.conftest import nus
 
 ORDERS = range(1, 7)
@@ -31,7 +31,7 @@ def _excess_in_ulps(order: int, nu: float, points: list[float]) -> float:
             assert value == 0
             continue
         with ctx.workprec(256):
-            error = abs(arb(value) - reference.ratio(nu, point))
+            error = abs(arb(value) - bessel.ratio(nu, point))
             worst = max(worst, float((error - arb(allowance)).upper()) / math.ulp(value))
     return worst
 
@@ -55,7 +55,7 @@ def test_closed_form_is_within_two_percent_of_the_true_supremum(order: int, nu: 
     for x in torch.logspace(-4, 6, 60, dtype=torch.float64).tolist():
         with ctx.workprec(256):
             s = (arb(nu) ** 2 + arb(x) ** 2).sqrt()
-            error = abs(reference.ratio(nu, x, relative_width=1e-60) - surrogate.ratio(order, nu, x, bits=512))
+            error = abs(bessel.ratio(nu, x, relative_width=1e-60) - surrogate.ratio(order, nu, x, bits=512))
             supremum = max(supremum, float(error * s ** (order + 2) / x))
     constant = float(sf.ClosedForm(order).allowance(nu, 1.0)) * math.hypot(nu, 1.0) ** (order + 2)
     assert supremum <= constant <= 1.02 * supremum
@@ -127,11 +127,9 @@ def test_allowances_contain_the_actual_error(order: int, nu: float, k: float, r:
     if abs(r - k) < 1e-100 or max(r, k) < 1e-100:
         return
     with ctx.workprec(512):
-        error = abs(
-            reference.ratio(nu, max(r, k), relative_width=1e-60) - surrogate.ratio(order, nu, max(r, k), bits=512)
-        )
+        error = abs(bessel.ratio(nu, max(r, k), relative_width=1e-60) - surrogate.ratio(order, nu, max(r, k), bits=512))
         assert error.upper() <= arb(pair.allowance(nu, max(r, k)).item())
-        truth = reference.potential_difference(nu, r, k, relative_width=1e-60)
+        truth = bessel.potential_difference(nu, r, k, relative_width=1e-60)
         score = abs(truth - surrogate.potential_difference(order, nu, r, k, bits=1024))
         assert score.upper() <= arb(pair.score_allowance(nu, k, r).item())
 

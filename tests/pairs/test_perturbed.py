@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import suffice as sf
-from suffice.contracts import loss_change
+from suffice.contracts.coupling import loss_change
 from suffice.pairs.perturbed import PerturbedPair, ramp, rounded_hinge
 from tests.reference.states import random_states
 

@@ -11,7 +11,7 @@ from flint import arb, ctx
 from torch import Tensor
 
 import suffice as sf
-from suffice.objectives.executed import Executed
+from suffice.realizations.executed.program import Executed
 
 __all__ = ["Exact", "actual_errors", "bounds_of", "exact_outputs"]
 

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 import suffice as sf
-from suffice.contracts import SoftmaxHead, loss_change
+from suffice.contracts.bounds import SoftmaxHead
+from suffice.contracts.coupling import loss_change
 from suffice.objectives.contrastive import combine
-from suffice.tolerances.heads import Prepared
+from suffice.realizations.analytic import Prepared
 
 SHAPES = [(2, 5), (2, 128), (3, 7), (5, 16), (7, 64), (20, 33), (50, 128), (100, 512), (400, 1024), (2000, 64)]
 

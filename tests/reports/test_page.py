@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import suffice as sf
-from suffice.reports import write_page
+from suffice.reports.page import write_page
 from tests.store.test_collection import make_states
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

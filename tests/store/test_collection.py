@@ -16,7 +16,10 @@ from typer.testing import CliRunner
 
 import suffice as sf
 from suffice.cli import app
-from suffice.store import CollectionError, CollectionWriter, import_states, open_collection
+from suffice.store.importing import import_states
+from suffice.store.manifest import CollectionError
+from suffice.store.reader import open_collection
+from suffice.store.writer import CollectionWriter
 
 
 def make_states(count: int = 20, classes: int = 6, dim: int = 8, seed: int = 0, single: bool = True) -> sf.States:

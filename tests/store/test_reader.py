@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.store import CollectionError, open_collection
+from suffice.store.manifest import CollectionError
+from suffice.store.reader import open_collection
 from tests.attacks.test_bad_collections import change_entry, change_manifest, rewrite_part
 from tests.store.test_collection import make_states, write
 

@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 import suffice as sf
-from suffice.contracts import centered_bounds, conditioned_bounds, geometry_bounds
-from suffice.tolerances.heads import own_allowances, prepare, uniform_allowances
+from suffice.contracts.centered import centered_bounds
+from suffice.contracts.conditioned import conditioned_bounds
+from suffice.contracts.geometry import geometry_bounds
+from suffice.realizations.analytic import own_allowances, prepare, uniform_allowances
 from tests.reference.states import SHAPES, many_states, random_states
 
 CONTRACTS = {"geometry": geometry_bounds, "conditioned": conditioned_bounds, "centered": centered_bounds}

@@ -11,9 +11,9 @@ from flint import arb, ctx
 
 import suffice as sf
 import suffice.verify
-from suffice.pairs import surrogate
 from suffice.pairs.constants import CLOSED_FORM, valid_orders
 from suffice.tolerances.tolerance import sensitivity
+from suffice.truth import surrogate
 from suffice.verify import exact, ladder
 from suffice.verify.exact_states import ExactState
 from suffice.verify.floats import FloatStates

@@ -1,7 +1,1 @@
-"""From a collection to a decision: run, ledger, summary."""
-
-from suffice.audits.plan import Plan
-from suffice.audits.run import Audit, audit, run_audit
-from suffice.audits.summary import AuditSummary
-
-__all__ = ["Audit", "AuditSummary", "Plan", "audit", "run_audit"]
+"""From a collection to a decision: plan, run, ledger, summary."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from suffice.audits.plan import Plan
-from suffice.audits.work import audit_states
+from suffice.audits.rows import audit_states
 from suffice.states import ClassBank, States
 from suffice.store.reader import Batch
 

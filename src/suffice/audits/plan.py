@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
+from suffice.budgets import Budgets
+from suffice.numerics.rounding import MODELS
 from suffice.pairs.debye import DebyePair
-from suffice.rounding import MODELS
-from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.execution import Execution, execution_of
+from suffice.realizations.executed.realization import Execution, execution_of
 from suffice.tolerances.solving import contract_named
 
 __all__ = ["Plan", "pair_order"]

@@ -17,9 +17,9 @@ from suffice.audits.engines import ENGINES
 from suffice.audits.ledger import Ledger, read_results
 from suffice.audits.plan import Plan
 from suffice.audits.summary import AuditSummary, summarize_results
+from suffice.budgets import Budgets
 from suffice.store.builtin import builtin_collection
 from suffice.store.reader import BadRow, Batch, Collection, open_collection
-from suffice.tolerances.budgets import Budgets
 
 __all__ = ["Audit", "audit", "result_batches", "run_audit"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from suffice.audits.work import ORDERS, RUNGS
-from suffice.tolerances.rungs import NAME_DTYPE
+from suffice.audits.rows import ORDERS, RUNGS
+from suffice.certificates.rungs import NAME_DTYPE
 
 __all__ = ["AuditSummary", "Spread", "summarize_results"]
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from suffice.objectives.softmax import without
+from suffice.numerics.softmax import without
 
 __all__ = ["Allowances", "Bounds", "SoftmaxHead", "margin_use"]
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
 from suffice.contracts.conditioned import conditioned_bounds, log_loss_size, log_total_variation
 from suffice.contracts.intervals import Intervals, log_fall, probability_intervals
-from suffice.objectives.softmax import at_class, without
+from suffice.numerics.softmax import at_class, without
 
 __all__ = ["centered_bounds"]
 

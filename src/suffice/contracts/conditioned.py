@@ -11,7 +11,7 @@ from torch import Tensor
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.geometry import geometry_bounds
 from suffice.contracts.intervals import Intervals, log_fall, probability_intervals
-from suffice.objectives.softmax import at_class, without
+from suffice.numerics.softmax import at_class, without
 
 __all__ = ["conditioned_bounds", "log_loss_size", "log_total_variation"]
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.checks import Real, finite, real_tensor
+from suffice.numerics.checks import Real, finite, real_tensor
 
 __all__ = ["CouplingExtrema", "coupling_extrema", "loss_change"]
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
-from suffice.objectives.softmax import at_class
+from suffice.numerics.softmax import at_class
 
 __all__ = ["geometry_bounds"]
 

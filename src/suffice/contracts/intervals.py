@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from suffice.objectives.softmax import log_exclusive
+from suffice.numerics.softmax import log_exclusive
 
 __all__ = ["Intervals", "log_fall", "probability_intervals"]
 

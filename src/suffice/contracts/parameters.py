@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.compensated import safe_length
+from suffice.numerics.compensated import safe_length
 
 __all__ = [
     "budget_for_update",

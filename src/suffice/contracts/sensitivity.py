@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, SoftmaxHead
-from suffice.objectives.softmax import at_class, log_exclusive, without
+from suffice.numerics.softmax import at_class, log_exclusive, without
 
 __all__ = ["Sensitivity", "first_order"]
 

@@ -13,10 +13,10 @@ from suffice.experiments.distribution import tolerance_columns
 from suffice.experiments.document import Picture, Section
 from suffice.experiments.figures import ACTUAL, CERTIFICATE, GREY, dimension_color, figure_with, legend
 from suffice.experiments.saved import Saved, Tick
-from suffice.pairs.actual import SMALLEST_NU, ratio_error
 from suffice.pairs.debye import DebyePair
+from suffice.realizations.analytic import prepare, uniform_allowances
 from suffice.states import States
-from suffice.tolerances.heads import prepare, uniform_allowances
+from suffice.truth.next_terms import SMALLEST_NU, ratio_error
 
 __all__ = ["reproduce_concept"]
 

@@ -9,15 +9,15 @@ from functools import partial
 import numpy as np
 import torch
 
+from suffice.budgets import Budgets
+from suffice.certificates.certify import certify
 from suffice.experiments.document import Picture, Section, Table, number
 from suffice.experiments.figures import ACTUAL, CERTIFICATE, GREY, TIGHTER, legend, panels
 from suffice.experiments.saved import Columns, Saved, Tick
 from suffice.objectives.contrastive import evaluate
-from suffice.objectives.rigorous import RigorousState
 from suffice.pairs.debye import DebyePair
 from suffice.states import ClassBank, States
-from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.certify import certify
+from suffice.truth.rigorous import RigorousState
 
 __all__ = ["coordinate_control", "reproduce_conditioning", "target_control"]
 

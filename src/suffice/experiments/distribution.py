@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from flint import ctx
 
+from suffice.budgets import Budgets
 from suffice.experiments.document import Picture, Section, Table, count, number, quantiles
 from suffice.experiments.figures import dimension_color, legend, panels
 from suffice.experiments.saved import Columns, Saved, Tick
 from suffice.objectives.contrastive import evaluate
 from suffice.pairs.debye import DebyePair
 from suffice.states import States
-from suffice.tolerances.budgets import Budgets
 from suffice.tolerances.tolerance import tolerance
 from suffice.verify.exact_states import BITS, ExactState
 from suffice.verify.stored import Bank

@@ -12,12 +12,12 @@ from torch import Tensor
 from suffice.experiments.document import Section, Table
 from suffice.experiments.published import miller_difference_and_ratio, scipy_difference_and_ratio
 from suffice.experiments.saved import Columns, Saved, Tick
+from suffice.numerics.softmax import at_class, log_softmax
 from suffice.objectives.contrastive import combine, evaluate, objective_weights
-from suffice.objectives.rigorous import RigorousState
-from suffice.objectives.softmax import at_class, log_softmax
 from suffice.pairs.debye import DebyePair
 from suffice.special import log_bessel_i
 from suffice.states import Geometry, States
+from suffice.truth.rigorous import RigorousState
 
 __all__ = ["EVALUATORS", "evaluator_columns", "reproduce_evaluators"]
 

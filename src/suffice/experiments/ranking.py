@@ -9,9 +9,9 @@ import torch
 from suffice.contracts.coupling import loss_change
 from suffice.experiments.document import Section, Table, number
 from suffice.experiments.saved import Saved, Tick
-from suffice.objectives.reference import reference
 from suffice.pairs.perturbed import rounded_hinge
 from suffice.states import ClassBank, States
+from suffice.truth.state import reference
 
 __all__ = ["Ranked", "rank_by_consequence", "reproduce_ranking"]
 

@@ -14,13 +14,13 @@ from suffice.experiments.distribution import tolerance_columns
 from suffice.experiments.document import Picture, Section, Table, count, number, quantiles
 from suffice.experiments.figures import ACTUAL, CERTIFICATE, GREY, cumulative, dimension_color, legend, panels
 from suffice.experiments.saved import Columns, Saved, Tick
-from suffice.objectives.actual import PrimitiveErrors, errors_at, primitive_errors
+from suffice.numerics.softmax import at_class, log_softmax
 from suffice.objectives.contrastive import class_scores
-from suffice.objectives.rigorous import RigorousState
-from suffice.objectives.softmax import at_class, log_softmax
-from suffice.pairs.actual import SMALLEST_NU
 from suffice.pairs.debye import DebyePair
 from suffice.states import States
+from suffice.truth.errors import PrimitiveErrors, errors_at, primitive_errors
+from suffice.truth.next_terms import SMALLEST_NU
+from suffice.truth.rigorous import RigorousState
 
 __all__ = ["PERMUTATIONS", "assignments", "rearrangement_columns", "reproduce_rearrangement"]
 

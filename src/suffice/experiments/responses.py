@@ -10,20 +10,20 @@ import numpy as np
 import torch
 from flint import arb, ctx
 
+from suffice.budgets import Budgets
 from suffice.experiments.distribution import SIZES, span, tolerance_columns
 from suffice.experiments.document import Picture, Section, Table, count, number, quantiles
 from suffice.experiments.figures import ACTUAL, CERTIFICATE, TIGHTER, cumulative, legend, panels
+from suffice.experiments.response import Response, ramp_direction
 from suffice.experiments.saved import Columns, Saved, Tick
 from suffice.experiments.worst_case import worst_direction
-from suffice.objectives.exact_geometry import exact_geometry
-from suffice.objectives.reference import softmax_exponents
 from suffice.pairs.debye import DebyePair
 from suffice.pairs.perturbed import ramp
+from suffice.realizations.analytic import prepare
 from suffice.states import States
-from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.heads import prepare
-from suffice.tolerances.response import Response, ramp_direction
 from suffice.tolerances.tolerance import tolerance
+from suffice.truth.geometry import exact_geometry
+from suffice.truth.state import softmax_exponents
 
 __all__ = ["reproduce_response", "response_columns"]
 

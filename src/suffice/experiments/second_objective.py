@@ -8,13 +8,13 @@ import torch
 from suffice.experiments.document import Picture, Section, Table, number, quantiles
 from suffice.experiments.figures import ACTUAL, CERTIFICATE, TIGHTER, cumulative, legend, panels
 from suffice.experiments.saved import Columns, Saved, Tick
-from suffice.objectives.actual import primitive_errors
 from suffice.objectives.contrastive import class_scores
 from suffice.objectives.sampling import sample_vmf
-from suffice.pairs.actual import ratio_error
 from suffice.pairs.debye import DebyePair
+from suffice.realizations.supervised import evaluate_supervised, supervised_uniform_bound
 from suffice.states import States
-from suffice.tolerances.supervised import evaluate_supervised, supervised_uniform_bound
+from suffice.truth.errors import primitive_errors
+from suffice.truth.next_terms import ratio_error
 
 __all__ = ["reproduce_second_objective", "supervised_columns"]
 

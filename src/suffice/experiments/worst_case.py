@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from suffice.experiments.response import Direction, Response, ramp_direction
 from suffice.objectives.contrastive import combine
 from suffice.states import Geometry
-from suffice.tolerances.response import Direction, Response, ramp_direction
 
 __all__ = ["worst_direction"]
 

@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from suffice.budgets import Budgets
+from suffice.certificates.certify import certify
 from suffice.nn.proco import ProCoLoss
 from suffice.pairs.base import Pair
 from suffice.pairs.debye import DebyePair
-from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.certify import certify
 from suffice.tolerances.tolerance import tolerance
 
 __all__ = ["ToleranceMonitor"]

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.compensated import squared_radius
+from suffice.numerics.compensated import squared_radius
 from suffice.pairs import ladder
 
 __all__ = ["default_order", "ratio", "scores"]

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from suffice.budgets import Budgets
+from suffice.certificates.adaptive import Adaptive, adaptive
 from suffice.nn import primitives
 from suffice.nn.statistics import ClassStatistics
 from suffice.states import States
-from suffice.tolerances.adaptive import Adaptive, adaptive
-from suffice.tolerances.budgets import Budgets
 
 __all__ = ["ProCoLoss"]
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from suffice.objectives.softmax import at_class, log_softmax, total_over_classes, without
+from suffice.numerics.softmax import at_class, log_softmax, total_over_classes, without
 from suffice.pairs.base import Pair
 from suffice.states import Geometry, States
 

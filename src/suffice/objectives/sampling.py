@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.checks import finite, finite_nonnegative, real_tensor
+from suffice.numerics.checks import finite, finite_nonnegative, real_tensor
 
 __all__ = ["sample_vmf"]
 

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from suffice.checks import Real
+from suffice.numerics.checks import Real
 
 __all__ = ["Allowance", "Pair"]
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from suffice.checks import Real
+from suffice.numerics.checks import Real
+from suffice.numerics.rounding import unit_roundoff
 from suffice.pairs import ladder
 from suffice.pairs.base import Allowance
 from suffice.pairs.constants import check_order
 from suffice.pairs.domain import gap_arguments, pointwise_arguments
 from suffice.pairs.envelopes import BestAllowance, ClosedForm, StateEnvelope, Uniform
 from suffice.pairs.roundings import formula_roundings, ratio_roundings, slope_sizes
-from suffice.rounding import unit_roundoff
 
 __all__ = ["DebyePair"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from suffice.checks import (
+from suffice.numerics.checks import (
     Real,
     broadcastable,
     finite,
@@ -17,7 +17,7 @@ from suffice.checks import (
     same_kind,
     within_square_range,
 )
-from suffice.compensated import squared_radius
+from suffice.numerics.compensated import squared_radius
 from suffice.pairs.constants import minimum_nu, valid_orders
 
 __all__ = ["Endpoints", "check_domain", "endpoints", "gap_arguments", "pointwise", "pointwise_arguments"]

@@ -14,7 +14,7 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from suffice.checks import Real
+from suffice.numerics.checks import Real
 from suffice.pairs.base import Allowance
 from suffice.pairs.constants import UNIFORM, check_order, closed_form_constant
 from suffice.pairs.domain import endpoints, pointwise

@@ -10,7 +10,7 @@ import torch
 from flint import acb, arb, ctx
 from torch import Tensor
 
-from suffice.checks import Real
+from suffice.numerics.checks import Real
 from suffice.pairs.domain import endpoints, pointwise
 
 __all__ = ["IntegralEnvelope"]

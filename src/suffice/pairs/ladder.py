@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from suffice.autodiff import with_derivative
-from suffice.compensated import squared_radius
+from suffice.numerics.compensated import squared_radius
+from suffice.numerics.derivatives import with_derivative
 from suffice.pairs.coefficients import (
     derivative_polynomial,
     potential_polynomial,

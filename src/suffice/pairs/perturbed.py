@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from suffice.checks import Real
+from suffice.numerics.checks import Real
 from suffice.pairs.base import Pair
 
 __all__ = ["Bump", "PerturbedPair", "ramp", "rounded_hinge"]

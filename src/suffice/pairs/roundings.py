@@ -6,8 +6,8 @@ from functools import cache
 
 import torch
 
+from suffice.numerics.rounding import ulps, unit_roundoff
 from suffice.pairs import ladder
-from suffice.rounding import ulps, unit_roundoff
 
 __all__ = ["formula_roundings", "ratio_roundings", "slope_sizes"]
 

@@ -1,5 +1,1 @@
-"""The page of an audit."""
-
-from suffice.reports.page import write_page
-
-__all__ = ["write_page"]
+"""Results for people: a page, tables for a terminal, one state explained."""

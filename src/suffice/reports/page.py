@@ -11,10 +11,10 @@ import jinja2
 import numpy as np
 from plotly.offline import get_plotlyjs
 
-from suffice.audits.inspection import explain_audited
 from suffice.audits.ledger import read_results
 from suffice.audits.plan import Plan
-from suffice.audits.work import ORDERS
+from suffice.audits.rows import ORDERS
+from suffice.reports.inspection import explain_audited
 from suffice.store.manifest import write_whole
 from suffice.store.reader import Collection
 

@@ -14,19 +14,19 @@ import torch.utils._pytree as pytree
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from suffice.compensated import squared_radius, two_product
+from suffice.budgets import Budgets
 from suffice.contracts.conditioned import conditioned_bounds
-from suffice.objectives.softmax import class_mask
+from suffice.contracts.series import MOST_MASS, Sums, moments, settle, sums_over_classes
+from suffice.numerics.compensated import squared_radius, two_product
+from suffice.numerics.rounding import unit_roundoff
+from suffice.numerics.softmax import class_mask
 from suffice.pairs import ladder
 from suffice.pairs.debye import DebyePair
 from suffice.pairs.envelopes import ClosedForm
 from suffice.pairs.roundings import formula_roundings
-from suffice.rounding import unit_roundoff
+from suffice.realizations.analytic import own_allowances, prepare
+from suffice.realizations.geometry_error import OUTWARD, gap_roundings
 from suffice.states import States
-from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.geometry_error import OUTWARD, gap_roundings
-from suffice.tolerances.heads import own_allowances, prepare
-from suffice.tolerances.moments import MOST_MASS, Sums, moments, settle, sums_over_classes
 from suffice.tolerances.tolerance import tolerance
 
 __all__ = ["FusedAudit", "chunk_rows", "conditioned_audit"]

@@ -9,16 +9,16 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from suffice.budgets import Budgets
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.centered import centered_bounds
 from suffice.contracts.conditioned import conditioned_bounds
+from suffice.contracts.estimate import Scout
 from suffice.contracts.geometry import geometry_bounds
 from suffice.contracts.sensitivity import Sensitivity, first_order
-from suffice.objectives.softmax import at_class, class_mask, without
-from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.inversion import RELATIVE_WIDTH, Inverse, Judged, invert
-from suffice.tolerances.moments import moments, settle, sums_over_classes
-from suffice.tolerances.scout import Scout
+from suffice.contracts.series import moments, settle, sums_over_classes
+from suffice.numerics.softmax import at_class, class_mask, without
+from suffice.tolerances.bracket import RELATIVE_WIDTH, Inverse, Judged, invert
 
 __all__ = [
     "CONTRACTS",

@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from suffice.budgets import Budgets
 from suffice.contracts.sensitivity import Sensitivity, first_order
 from suffice.pairs.base import Pair
+from suffice.realizations.analytic import prepare, uniform_allowances
+from suffice.realizations.executed.realization import execution_of, invert_uniform
 from suffice.states import States
-from suffice.tolerances.budgets import Budgets
-from suffice.tolerances.execution import execution_of, invert_uniform
-from suffice.tolerances.heads import prepare, uniform_allowances
-from suffice.tolerances.inversion import Inverse
+from suffice.tolerances.bracket import Inverse
 from suffice.tolerances.solving import contract_named, first_order_tolerance, invert_contract
 
 __all__ = ["Tolerance", "sensitivity", "tolerance"]

@@ -1,0 +1,1 @@
+"""Certificates: bounds at states, verdicts, cascades, explanations, certified evaluation."""

@@ -1,0 +1,1 @@
+"""Arithmetic that everything else stands on: softmax kernels, compensated sums, roundings, checks."""

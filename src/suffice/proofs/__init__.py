@@ -1,0 +1,1 @@
+"""Proofs in exact rational arithmetic: what `suffice prove` runs."""

@@ -1,0 +1,1 @@
+"""What is used in place of the exact primitive, with proven allowances of its own."""

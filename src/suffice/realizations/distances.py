@@ -1,0 +1,91 @@
+"""Distances of class gradients from their mean, rounded outward: what the centred contract measures from."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from suffice.contracts.bounds import SoftmaxHead
+from suffice.numerics.compensated import safe_length
+from suffice.numerics.softmax import at_class, without
+from suffice.objectives.contrastive import combine
+from suffice.pairs.base import Pair
+from suffice.realizations.geometry_error import GeometryError, feature_lengths
+from suffice.states import Geometry, States
+
+__all__ = ["class_distances", "smooth_slopes"]
+
+# Below this radius A/x is its limit to all digits.
+_SMALL_RADIUS = 1e-100
+
+
+def smooth_slopes(geometry: Geometry, pair: Pair) -> Float[Tensor, "queries classes"]:
+    """A(r_j)/r_j, by its limit at r_j = 0: a computed radius of 0 does not make the exact vector vanish."""
+    radii = geometry.radii.clamp_min(_SMALL_RADIUS)
+    return pair.ratio(geometry.nu, radii) / radii
+
+
+def class_distances(
+    states: States,
+    geometry: Geometry,
+    off: GeometryError,
+    slopes: Float[Tensor, "queries classes"],
+    slope_error: Float[Tensor, "queries classes"],
+    head: SoftmaxHead,
+) -> Float[Tensor, "queries classes"]:
+    """rho_j = |hhat_j - c|, c = sum_j pi_j hhat_j, from above (docs/theory.md, 6.5 and 6.10).
+
+    The exact hhat_j = slope v_j have slopes within `slope_error` of the computed ones, |v_j| <= high_j, and
+    log-probabilities within the head's `log_error`. For the computed vectors x_j, |x_j - c|^2 comes from two matrix
+    products. Where one class dominates c is close to it, and this would be all error: for the top class
+    x_w - c = E_w (x_w - sum_{j != w} (pi_j/E_w) x_j), E_w the sum of the others, is formed directly. Both sides move by
+    at most e^{2 eps} - 1 of distances between vectors if log-probabilities move by eps.
+    """
+    assert head.log_error is not None
+    log_pi, eps = head.log_probabilities, torch.finfo(slopes.dtype).eps
+    pi, error = log_pi.exp(), head.log_error
+    # hhat_j is a sum of two vectors that may cancel: roundings are as large as their lengths
+    size = slopes * (states.bank.concentrations + feature_lengths(states)[:, None])
+    # sums of p + C terms; the directions' own error is that of p/2 + 10 of them
+    gamma = 8 * (states.bank.dim + states.bank.num_classes + 32) * eps
+    # what the exact vector may be off the computed one but for roundings of its size
+    away = slope_error * off.high
+    rho = _by_squares(states, geometry, off, slopes, size, pi, gamma)
+    moved = ((pi * away).sum(dim=1) + torch.expm1(2 * error) * (pi * rho).sum(dim=1)) * torch.exp(error)
+
+    top = log_pi.argmax(dim=1)
+    others = without(log_pi, top, -torch.inf)
+    log_rest = others.logsumexp(dim=1)
+    shares = torch.exp(others - log_rest[:, None])
+    weights = (shares * slopes).scatter(1, top[:, None], -at_class(slopes, top)[:, None])
+    direct = safe_length(combine(states, weights))
+
+    def over_both(values: Tensor) -> Tensor:
+        return (shares * values).sum(dim=1) + at_class(values, top)
+
+    nearest = direct + gamma * over_both(size) + over_both(away) + torch.expm1(2 * error) * over_both(rho)
+    rho = (rho + away + moved[:, None]).scatter(1, top[:, None], (nearest * torch.exp(log_rest + error))[:, None])
+    # outward: a distance that underflowed is the smallest normal number
+    return (rho * (1 + 64 * eps)).clamp_min(torch.finfo(rho.dtype).tiny)
+
+
+def _by_squares(
+    states: States, geometry: Geometry, off: GeometryError, slopes: Tensor, size: Tensor, pi: Tensor, gamma: float
+) -> Float[Tensor, "queries classes"]:
+    """|x_j - c| of the computed vectors, as the root of |x_j|^2 - 2 x_j.c + |c|^2, raised before the root.
+
+    That is off by at most gamma (|x_j| + |c|)^2 in the sizes of the vectors' parts, and by slope^2 off.of_gap, to which
+    the squared radius is that of the computed vector. All is in units of those sizes, a class each, so that no square
+    underflows.
+    """
+    bank = states.bank
+    least = torch.finfo(slopes.dtype).tiny * 2.0**60
+    center_size = (pi * size).sum(dim=1, keepdim=True).clamp_min(least)
+    unit = size + center_size
+    center = combine(states, pi * slopes / center_size)
+    slope, share = slopes / unit, center_size / unit
+    scaled = states.features / states.temperature[:, None]
+    inner = slope * ((center @ bank.directions.T) * bank.concentrations + (scaled * center).sum(dim=1, keepdim=True))
+    squares = (slope * geometry.radii) ** 2 - 2 * share * inner + share**2 * (center * center).sum(dim=1, keepdim=True)
+    return torch.sqrt(squares.clamp_min(0) + slope**2 * off.of_gap + gamma) * unit

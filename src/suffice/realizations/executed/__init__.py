@@ -1,0 +1,1 @@
+"""An executed program, rounding included."""

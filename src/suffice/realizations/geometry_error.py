@@ -1,0 +1,125 @@
+"""How far computed radii may be from the exact ones, r_j = |k_j mu_j + f/tau| with mu_j of length one (theory, 8.2).
+
+The exact geometry is that of the stored inputs: mu_j is the stored row over its exact length. Rounding begins when
+`ClassBank` normalises a row, and ends with an interval for every r_j.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from suffice.numerics.rounding import gamma, smallest_normal, unit_roundoff
+from suffice.realizations.executed.program import roundings_of_product
+from suffice.states import Geometry, States
+
+__all__ = [
+    "OUTWARD",
+    "GeometryError",
+    "direction_error",
+    "feature_lengths",
+    "gap_roundings",
+    "geometry_error",
+]
+
+# above every rounding of float64 expressions that are sums and products of some dozens of positive numbers
+OUTWARD = 1 + 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeometryError:
+    """How far the computed geometry may be from the exact one, in r^2 and in k^2, and what follows for r and s.
+
+    `of_gap` is the error of k^2 + D. The exact r_j is in [low, high]; `s_r` and `s_k` are at most the exact and the
+    computed s(r_j) and s(k_j).
+    """
+
+    of_gap: Float[Tensor, "queries classes"]
+    of_k: Float[Tensor, " classes"]
+    low: Float[Tensor, "queries classes"]
+    high: Float[Tensor, "queries classes"]
+    s_r: Float[Tensor, "queries classes"]
+    s_k: Float[Tensor, " classes"]
+
+
+def direction_error(dim: int) -> float:
+    """m >= |mu_hat - mu|: a stored row was divided by its length in float64, or left alone if that is 1 to 8 u (8.2).
+
+    The length is a root of `dim` squares, so that it is right to dim/2 + 1 roundings, and the quotient has one more.
+    """
+    return (dim / 2 + 10) * unit_roundoff(torch.float64)
+
+
+def feature_lengths(states: States) -> Float[Tensor, " queries"]:
+    """|f|/tau from above, also where the squares of features underflow or overflow."""
+    lengths: Tensor = torch.linalg.vector_norm(states.features, dim=1)
+    if len(lengths):
+        least, most = torch.aminmax(lengths)
+        if least.item() > 1e-140 and most.item() < 1e140:
+            lengths = lengths / states.temperature
+        else:
+            lengths = torch.linalg.vector_norm(states.features / states.temperature[:, None], dim=1)
+    # coordinates below 1e-154 are lost in their squares
+    return lengths * (1 + 2 * direction_error(states.bank.dim)) + 1e-150
+
+
+def gap_roundings(dim: int, dtype: torch.dtype, inputs: torch.dtype, model: str) -> tuple[float, float]:
+    """Relative errors of 2 k mu.u, to 2 k |u|, and of |u|^2 (8.2), the error of the directions included.
+
+    A product of bfloat16 inputs is summed up in float32, in one block, and rounded to bfloat16.
+    """
+    m = direction_error(dim)
+    square = gamma(roundings_of_product(dim, "dim", dtype) + 6, dtype, model)
+    if inputs == dtype:
+        return square * (1 + 2 * m) + m, square
+    summed = gamma(dim + 6, dtype, model)
+    return (1 + summed) * (1 + unit_roundoff(inputs)) ** 3 * (1 + 2 * m) - 1 + m, square
+
+
+def geometry_error(
+    states: States, geometry: Geometry, dtype: torch.dtype, inputs: torch.dtype, model: str
+) -> GeometryError:
+    """D = 2 k mu.u + |u|^2 with u = f/tau: n + 6 roundings of each part, one of the sum (8.2).
+
+    `geometry` is what was computed in `dtype`, as float64 numbers.
+    """
+    bank = states.bank
+    u, tiny = unit_roundoff(dtype), smallest_normal(dtype)
+    k, k_hat = bank.concentrations, geometry.concentrations
+    length = feature_lengths(states)[:, None]
+    gaps = geometry.squared_gaps
+    of_product, of_square = gap_roundings(bank.dim, dtype, inputs, model)
+    error = length * (of_product * 2 * k + of_square * length) + u * gaps.abs()
+    # where the clamp acted, the exact value lies within the rounding of the square. (No bound needs it: the clamp acts
+    # only where |u| > k/2, and there the roundings of the two products are at least 13 u k^2, beside the u k^2 by which
+    # the exact value may lie below the rounded square.)
+    error = error + torch.where(gaps <= -(k_hat * k_hat) * (1 - 4 * u), 4 * u * k * k, 0.0)
+    if dtype != torch.float64:
+        # what underflows is lost absolutely, a feature before it is divided by the temperature; in float64 the 1e-150
+        # in the length is more than that
+        lost = tiny * (bank.dim + 4) * (2 * k + 2 * length + 1)
+        error = error + lost * (1 + 1 / states.temperature[:, None])
+    of_k = (k_hat - k).abs() * (k_hat + k)
+    of_gap = (error + of_k) * OUTWARD
+    square = geometry.radii**2
+    below = (square - of_gap).clamp_min(0)
+    # outward past the roundings of the computed radius, of its square, of sum and root, and no further: a gap |r - k|
+    # is far smaller than r
+    outward = 4 * torch.finfo(square.dtype).eps
+    low, high = torch.sqrt(below) * (1 - outward), torch.sqrt(square + of_gap) * (1 + outward)
+    if dtype == torch.float64:
+        # without a feature nothing was rounded: r is k
+        still = (states.features == 0).all(dim=1, keepdim=True)
+        of_gap, low, high = (torch.where(still, exact, x) for exact, x in ((of_k, of_gap), (k, low), (k, high)))
+    nu = bank.nu
+    return GeometryError(
+        of_gap=of_gap,
+        of_k=of_k * OUTWARD,
+        low=low,
+        high=high,
+        s_r=torch.sqrt(below + nu * nu) / OUTWARD,
+        s_k=torch.sqrt((k_hat * k_hat - of_k).clamp_min(0) + nu * nu) / OUTWARD,
+    )

@@ -1,0 +1,1 @@
+"""Rigorous enclosures of the exact objective and of the true errors: Arb, and the ladder's next terms."""

@@ -1,0 +1,81 @@
+"""The true errors of one state in Arb: slow, and the judge of everything faster (app:numerics-reference)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from flint import arb, ctx
+from torch import Tensor
+
+from suffice.states import States
+from suffice.truth.geometry import exact_geometry
+from suffice.truth.state import softmax_exponents
+
+__all__ = ["RigorousErrors", "RigorousState"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RigorousErrors:
+    """Balls for the loss error (approximate minus exact), the total variation and the length of the gradient error."""
+
+    loss_change: arb
+    probability: arb
+    gradient: arb
+    agrees: bool
+
+
+class RigorousState:
+    """Scores and slopes of one state, exact and of an order of the ladder, as balls at the exact geometry."""
+
+    def __init__(self, state: States, order: int, *, bits: int = 320) -> None:
+        self.state, self.bits = state, bits
+        self.geometry = exact_geometry(state, bits)
+        with ctx.workprec(bits):
+            plain = self.geometry.differences()
+            hats = self.geometry.surrogate_differences(order)
+            biases = [arb(c) for c in state.bank.biases.tolist()]
+            self.scores = [q + c for q, c in zip(plain, biases, strict=True)]
+            self.errors_of_scores = [hat - q for hat, q in zip(hats, plain, strict=True)]
+            self.slopes = self.geometry.slopes()
+            self.surrogate_slopes = self.geometry.surrogate_slopes(order)
+
+    def exact(self) -> tuple[float, Tensor]:
+        """The exact loss and its feature gradient, rounded to float64."""
+        y = int(self.state.labels)
+        with ctx.workprec(self.bits):
+            p = _normalised(softmax_exponents(self.scores))
+            weights = [(x - (j == y)) * s for j, (x, s) in enumerate(zip(p, self.slopes, strict=True))]
+            loss = float(-p[y].log().mid())
+            gradient = [float(x.mid()) for x in self.geometry.combined(weights)]
+        return loss, torch.tensor(gradient, dtype=torch.float64)
+
+    def errors(self, log_p: list[float] | None = None) -> RigorousErrors:
+        """True errors at the state's own exact probabilities, or with biases that make them exp(log_p)/sum.
+
+        Differences are formed from the score errors, so that they stay narrow where nearly all mass is on one class.
+        """
+        y, e = int(self.state.labels), self.errors_of_scores
+        with ctx.workprec(self.bits):
+            exact = self.scores if log_p is None else [arb(x) for x in log_p]
+            p = _normalised(softmax_exponents(exact))
+            classes = range(len(p))
+            others = sum((p[j] for j in classes if j != y), arb(0))
+            loss = sum((p[j] * (e[j] - e[y]).expm1() for j in classes if j != y), arb(0)).log1p()
+            top = max(classes, key=lambda j: exact[j].mid())
+            moves = [(x - e[top]).expm1() if j != top else arb(0) for j, x in enumerate(e)]
+            z = sum((a * m for a, m in zip(p, moves, strict=True)), arb(0))
+            change = [a * (m - z) / (1 + z) for a, m in zip(p, moves, strict=True)]
+            tv = sum((abs(c) for c in change), arb(0)) / 2
+            pairs = zip(self.surrogate_slopes, self.slopes, strict=True)
+            coefficients = [
+                change[j] * hat + (-others if j == y else p[j]) * (hat - true) for j, (hat, true) in enumerate(pairs)
+            ]
+            winner = max(classes, key=lambda j: (exact[j] + e[j]).mid())
+            gradient = self.geometry.length(coefficients)
+        return RigorousErrors(loss_change=loss, probability=tv, gradient=gradient, agrees=winner == top)
+
+
+def _normalised(weights: list[arb]) -> list[arb]:
+    total = sum(weights, arb(0))
+    return [w / total for w in weights]

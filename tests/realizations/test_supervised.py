@@ -1,0 +1,79 @@
+"""The supervised objective: sampler moments, the sampled loss, and its two bounds against Arb."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from flint import arb, ctx
+
+import suffice as sf
+from suffice.objectives.sampling import sample_vmf
+from suffice.realizations.supervised import evaluate_supervised, supervised_uniform_bound
+from suffice.truth import bessel, surrogate
+from suffice.truth.geometry import exact_geometry
+
+
+@pytest.mark.parametrize(("dim", "kappa"), [(2, 3.0), (5, 0.0), (16, 10.0), (128, 500.0), (64, 1e4)])
+def test_sampler_has_the_right_mean_length(dim: int, kappa: float) -> None:
+    mu = torch.nn.functional.normalize(torch.ones(1, dim, dtype=torch.float64), dim=1)
+    samples = sample_vmf(
+        mu, torch.tensor([kappa], dtype=torch.float64), 20_000, generator=torch.Generator().manual_seed(0)
+    )
+    assert samples.shape == (1, 20_000, dim)
+    assert (torch.linalg.vector_norm(samples, dim=2) - 1).abs().max() < 1e-9
+    cosine = (samples[0] @ mu[0]).numpy()
+    expected = sf.special.bessel_i_ratio(dim / 2 - 1, kappa).item()
+    assert cosine.mean() == pytest.approx(expected, abs=5 * cosine.std() / 20_000**0.5 + 1e-12)
+
+
+def _problem(seed: int, dim: int = 9) -> tuple[sf.ClassBank, torch.Tensor, torch.Tensor, torch.Tensor]:
+    g = torch.Generator().manual_seed(seed)
+    mu = torch.nn.functional.normalize(torch.randn(6, dim, generator=g, dtype=torch.float64), dim=1)
+    bank = sf.ClassBank(mu, 10 ** (3 * torch.rand(6, generator=g, dtype=torch.float64)))
+    z = 10 * torch.randn(3, dim, generator=g, dtype=torch.float64)
+    labels = torch.randint(0, 6, (3,), generator=g)
+    samples = sample_vmf(z, torch.linalg.vector_norm(z, dim=1), 4, generator=g)
+    return bank, z, labels, samples
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+@pytest.mark.parametrize("seed", range(4))
+def test_both_bounds_contain_the_actual_error(order: int, seed: int) -> None:
+    bank, z, labels, samples = _problem(seed)
+    beta, pair = 16.0, sf.DebyePair(order=order)
+    result = evaluate_supervised(bank, z, labels, samples, beta, pair)
+    for i in range(len(z)):
+        with ctx.workprec(256):
+            errors = arb(0)
+            for s in range(samples.shape[1]):
+                # |k mu + beta s| as a state at temperature 1/beta, a power of two; samples are taken as they are
+                at = exact_geometry(sf.States(bank, samples[i : i + 1, s], [0], 1 / beta), 256)
+                exact, ours = at.differences(), at.surrogate_differences(order)
+                errors += sum((q.exp() for q in ours), arb(0)).log() - sum((q.exp() for q in exact), arb(0)).log()
+            vector, row = ([arb(x) for x in values.tolist()] for values in (z[i], bank.directions[labels[i]]))
+            length, other = (sum((x * x for x in values), arb(0)).sqrt() for values in (vector, row))
+            cosine = sum((x * y for x, y in zip(vector, row, strict=True)), arb(0)) / (length * other)
+            k_y = arb(bank.concentrations[labels[i]].item())
+            nu = arb(bank.nu)
+            hat, true = (
+                length * at_length * k_y * at_k
+                for at_length, at_k in (
+                    [surrogate.slope_at(order, nu, x * x) for x in (length, k_y)],
+                    [bessel.slope_at_square(nu, x * x) for x in (length, k_y)],
+                )
+            )
+            actual = abs(errors / samples.shape[1] - beta * (hat - true) * cosine)
+            assert actual.upper() <= arb(result.refined_bound[i].item())
+    assert (result.refined_bound <= result.uniform_bound).all()
+    b = sf.Uniform("quarter").allowance(bank.nu, 1.0)
+    assert supervised_uniform_bound(beta, b).item() == pytest.approx(beta * (3 * b + b * b).item())
+
+
+def test_bad_input() -> None:
+    bank, z, labels, samples = _problem(0)
+    with pytest.raises(ValueError, match="Expected unit samples"):
+        evaluate_supervised(bank, z, labels, 2 * samples, 1.0, sf.DebyePair())
+    with pytest.raises(ValueError, match="Expected beta > 0"):
+        evaluate_supervised(bank, z, labels, samples, 0.0, sf.DebyePair())
+    with pytest.raises(ValueError, match="Expected directions"):
+        sample_vmf(z, torch.ones(2, dtype=torch.float64), 3)
