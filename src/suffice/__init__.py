@@ -14,18 +14,25 @@ if TYPE_CHECKING:
     from suffice.certificates.adaptive import Adaptive, adaptive
     from suffice.certificates.cascade import Cascade, cascade
     from suffice.certificates.certify import Certificate, certify
+    from suffice.certificates.climb import cheapest_rungs
     from suffice.certificates.explain import Explanation
-    from suffice.certificates.rungs import Rung, cheapest_rungs, rungs
+    from suffice.contracts.base import Contract, Needs
     from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
     from suffice.contracts.centered import centered_bounds
     from suffice.contracts.conditioned import conditioned_bounds
     from suffice.contracts.coupling import CouplingExtrema, coupling_extrema, loss_change
     from suffice.contracts.geometry import geometry_bounds
+    from suffice.contracts.registry import register_contract
     from suffice.objectives.contrastive import Evaluation, evaluate, gradient_mechanism
     from suffice.objectives.sampling import sample_vmf
+    from suffice.objectives.supervised import SupervisedStates
     from suffice.pairs.base import Allowance, Pair
     from suffice.pairs.debye import DebyePair
     from suffice.pairs.envelopes import BestAllowance, ClosedForm, StateEnvelope, Uniform
+    from suffice.realizations.analytic import Analytic
+    from suffice.realizations.base import Realization, Realized
+    from suffice.realizations.executed.realization import Execution
+    from suffice.realizations.rungs import Rung, rungs
     from suffice.realizations.supervised import evaluate_supervised
     from suffice.states import ClassBank, States
     from suffice.store.builtin import builtin_collection
@@ -46,17 +53,24 @@ _WHERE = {
     "certificates.cascade": ("Cascade", "cascade"),
     "certificates.certify": ("Certificate", "certify"),
     "certificates.explain": ("Explanation",),
-    "certificates.rungs": ("Rung", "cheapest_rungs", "rungs"),
+    "certificates.climb": ("cheapest_rungs",),
+    "contracts.base": ("Contract", "Needs"),
     "contracts.bounds": ("Allowances", "Bounds", "SoftmaxHead"),
     "contracts.centered": ("centered_bounds",),
     "contracts.conditioned": ("conditioned_bounds",),
     "contracts.coupling": ("CouplingExtrema", "coupling_extrema", "loss_change"),
     "contracts.geometry": ("geometry_bounds",),
+    "contracts.registry": ("register_contract",),
     "objectives.contrastive": ("Evaluation", "evaluate", "gradient_mechanism"),
     "objectives.sampling": ("sample_vmf",),
+    "objectives.supervised": ("SupervisedStates",),
     "pairs.base": ("Allowance", "Pair"),
     "pairs.debye": ("DebyePair",),
     "pairs.envelopes": ("BestAllowance", "ClosedForm", "StateEnvelope", "Uniform"),
+    "realizations.analytic": ("Analytic",),
+    "realizations.base": ("Realization", "Realized"),
+    "realizations.executed.realization": ("Execution",),
+    "realizations.rungs": ("Rung", "rungs"),
     "realizations.supervised": ("evaluate_supervised",),
     "states": ("ClassBank", "States"),
     "store.builtin": ("builtin_collection",),
@@ -74,6 +88,7 @@ __all__ = [
     "Adaptive",
     "Allowance",
     "Allowances",
+    "Analytic",
     "Audit",
     "BestAllowance",
     "Bounds",
@@ -85,16 +100,22 @@ __all__ = [
     "Collection",
     "CollectionError",
     "CollectionWriter",
+    "Contract",
     "CouplingExtrema",
     "DebyePair",
     "Evaluation",
+    "Execution",
     "Explanation",
+    "Needs",
     "Pair",
+    "Realization",
+    "Realized",
     "Reference",
     "Rung",
     "SoftmaxHead",
     "StateEnvelope",
     "States",
+    "SupervisedStates",
     "Tolerance",
     "Uniform",
     "__version__",
@@ -116,6 +137,7 @@ __all__ = [
     "nn",
     "open_collection",
     "reference",
+    "register_contract",
     "rungs",
     "sample_vmf",
     "sensitivity",

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
-__all__ = ["Budgets"]
+from suffice.contracts.bounds import Bounds
+
+__all__ = ["Budgets", "accepts"]
 
 _CLOSED = ("loss", "probability", "gradient")
 
@@ -58,17 +61,40 @@ class Budgets:
         closed = tuple(name for name in _CLOSED if getattr(self, name) is not None)
         return (*closed, "prediction") if self.prediction else closed
 
-    def rows(self, name: str, start: int, like: Tensor) -> Tensor:
-        """The budget of one name for the rows from `start` on, in the shape of `like`."""
-        value = getattr(self, name)
-        if not isinstance(value, Tensor):
-            return torch.full_like(like, float(value))
-        if value.ndim == 0:
-            return value.to(like).expand(len(like))
-        part = value[start : start + len(like)]
-        if len(part) != len(like):
-            raise ValueError(f"Expected one {name} budget a state, but got {len(value)}, too few at row {start}")
-        return part.to(like)
+    def __getitem__(self, rows: slice | Tensor) -> Budgets:
+        """The budgets of some states; what is the same for all stays as it is."""
+        part = object.__new__(Budgets)
+        for name in (*_CLOSED, "prediction"):
+            value = getattr(self, name)
+            one_a_state = isinstance(value, Tensor) and value.ndim == 1
+            object.__setattr__(part, name, value[rows] if one_a_state else value)
+        return part
+
+    def limits(self, like: Tensor) -> dict[str, Tensor]:
+        """The closed budgets that are set, one number a row of `like`."""
+        out = {}
+        for name in self.names:
+            value = getattr(self, name)
+            if name == "prediction":
+                continue
+            tensor = value.to(like) if isinstance(value, Tensor) else torch.full_like(like, float(value))
+            if tensor.ndim == 1 and len(tensor) != len(like):
+                raise ValueError(
+                    f"Expected one {name} budget, or one for each of {len(like)} states, but got {len(tensor)}"
+                )
+            out[name] = tensor.expand(len(like))
+        return out
+
+    def shares(self, bounds: Bounds) -> dict[str, Tensor]:
+        """bound/budget for each budget that is set (the share of the margin used, for prediction), in their order."""
+        out = {name: getattr(bounds, name) / limit for name, limit in self.limits(bounds.loss).items()}
+        return {**out, "prediction": bounds.margin_use} if self.prediction else out
+
+
+def accepts(shares: dict[str, Tensor]) -> Bool[Tensor, " queries"]:
+    """Whether every budget is met: bound <= budget, and strictly less than the margin for prediction. NaN never is."""
+    met = [share < 1 if name == "prediction" else share <= 1 for name, share in shares.items()]
+    return torch.stack(met).all(dim=0)
 
 
 def _values(name: str, value: object) -> Tensor:

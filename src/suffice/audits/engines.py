@@ -11,7 +11,6 @@ import torch
 
 from suffice.audits.plan import Plan
 from suffice.audits.rows import audit_states
-from suffice.states import ClassBank, States
 from suffice.store.reader import Batch
 
 __all__ = ["ENGINES", "run_local", "run_ray"]
@@ -67,12 +66,8 @@ def run_ray(batches: Iterator[Batch], plan: Plan, finish: Finish, address: str |
         running: dict[Any, Batch] = {}
         for batch in batches:
             if batch.bank not in banks:
-                bank = batch.states.bank
-                arrays = (bank.directions.numpy(), bank.concentrations.numpy(), bank.biases.numpy())
-                banks[batch.bank] = ray.put(arrays)
-            states = batch.states
-            columns = (states.features.numpy(), states.labels.numpy(), states.temperature.numpy())
-            running[task.remote(banks[batch.bank], columns, plan)] = batch
+                banks[batch.bank] = ray.put(batch.states.bank)
+            running[task.remote(banks[batch.bank], _with_bank(batch.states, None), plan)] = batch
             if len(running) >= limit:
                 _collect(ray, running, finish)
         while running:
@@ -88,11 +83,17 @@ def _collect(ray: Any, running: dict[Any, Batch], finish: Finish) -> None:
     finish(running.pop(done), ray.get(done))
 
 
-def _work(bank: tuple[Any, ...], columns: tuple[Any, ...], plan: Plan) -> Columns:
-    """One task: arrays from the object store are read-only, torch wants its own."""
+def _with_bank(states: Any, bank: Any) -> Any:
+    """The same states with this in place of their bank: a bank is large, and sent once."""
+    part = states[:]
+    object.__setattr__(part, "bank", bank)
+    return part
+
+
+def _work(bank: Any, states: Any, plan: Plan) -> Columns:
+    """One task."""
     torch.set_num_threads(1)
-    own = [torch.from_numpy(array.copy()) for array in (*bank, *columns)]
-    return audit_states(States(ClassBank(*own[:3]), *own[3:]), plan)
+    return audit_states(_with_bank(states, bank), plan)
 
 
 ENGINES = {"local": run_local, "ray": run_ray}

@@ -50,7 +50,6 @@ class Ledger:
 
     def write(self, batch: Batch, columns: dict[str, np.ndarray[Any, Any]]) -> None:
         """Write the results of a batch."""
-        bank = batch.states.bank
         described = {
             "id": batch.ids,
             "part": [batch.part] * len(batch),
@@ -61,8 +60,8 @@ class Ledger:
             "run": batch.run,
             "step": batch.step,
             "label": batch.states.labels.numpy(force=True),
-            "dim": np.full(len(batch), bank.dim),
-            "classes": np.full(len(batch), bank.num_classes),
+            "dim": np.full(len(batch), batch.states.dim),
+            "classes": np.full(len(batch), batch.states.num_classes),
             "temperature": batch.states.temperature.numpy(force=True),
         }
         sink = io.BytesIO()

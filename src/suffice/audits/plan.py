@@ -1,29 +1,36 @@
-"""What an audit asks: budgets, pair and contract, as plain data that names itself."""
+"""What an audit asks: budgets, a realization and a contract, as plain data that name themselves."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
 
 from suffice.budgets import Budgets
+from suffice.contracts.base import Contract
+from suffice.contracts.registry import contract_named
 from suffice.numerics.rounding import MODELS
 from suffice.pairs.debye import DebyePair
-from suffice.realizations.executed.realization import Execution, execution_of
-from suffice.tolerances.solving import contract_named
+from suffice.realizations.base import Realization
+from suffice.realizations.shorthand import realization_of
+from suffice.words import Scope
 
-__all__ = ["Plan", "pair_order"]
+__all__ = ["Plan", "pair_order", "register_realization"]
 
-_ANALYTIC = (
-    "Covered: the mathematical error of the pair at the exact geometry of the stored features and bank (scope "
-    "analytic). Not covered: rounding of an evaluation."
-)
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _PAIR = re.compile(r"debye([1-6])")
+_BUILDERS: dict[str, Callable[[dict[str, Any]], Realization]] = {}
+
+
+def register_realization(name: str, build: Callable[[dict[str, Any]], Realization]) -> None:
+    """Let audits of a realization of one's own be read again: `build` makes it from its `record()`."""
+    if _BUILDERS.setdefault(name, build) is not build:
+        raise ValueError(f"Expected a new name for a realization, but {name!r} is taken")
 
 
 def pair_order(name: str) -> int:
@@ -36,45 +43,56 @@ def pair_order(name: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One question to every state of a collection."""
+    """One question to every state of a collection.
+
+    order, scope, dtype and model say which program of the ladder is asked about, unless `given` is another realization.
+    """
 
     loss: float | None = None
     probability: float | None = None
     gradient: float | None = None
     prediction: bool = False
     order: int = 2
-    contract: str = "centered"
-    scope: str = "analytic"
+    contract: str | Contract = "centered"
+    scope: str = Scope.ANALYTIC
     dtype: str = "float64"
     model: str = "proved"
+    given: Realization | None = None
 
     def __post_init__(self) -> None:
-        contract_named(self.contract)
         if self.dtype not in _DTYPES:
             raise ValueError(f"Expected dtype in {list(_DTYPES)}, but got {self.dtype!r}")
         if self.model not in MODELS:
             raise ValueError(f"Expected model in {list(MODELS)}, but got {self.model!r}")
-        _ = self.budgets, self.pair, self.execution
+        _ = self.budgets, self.chosen, self.realization
 
     @property
-    def execution(self) -> Execution | None:
-        """What is executed, in scope "execution"."""
-        return execution_of(self.scope, self.pair, _DTYPES[self.dtype], model=self.model)
+    def chosen(self) -> Contract:
+        """The contract."""
+        return contract_named(self.contract)
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """The scope as `certify`, `tolerance` and `cascade` take it."""
-        return {"scope": self.scope, "dtype": _DTYPES[self.dtype], "model": self.model}
+    def realization(self) -> Realization:
+        """What is judged."""
+        if self.given is not None:
+            return self.given
+        pair = DebyePair(order=self.order)
+        return realization_of(pair, scope=self.scope, dtype=_DTYPES[self.dtype], model=self.model)
 
     @property
     def covered(self) -> str:
         """In one line, what a "certified" of this audit covers."""
-        execution = self.execution
-        if execution is None:
-            return _ANALYTIC
+        if self.given is None and self.scope == Scope.ANALYTIC:
+            return (
+                "Covered: the mathematical error of the pair at the exact geometry of the stored features and bank "
+                "(scope analytic). Not covered: rounding of an evaluation."
+            )
+        if self.given is not None:
+            return f"Covered: {self.given.words} (scope {self.given.scope}), against the exact objective."
+        how = getattr(self.realization, "how", "")
         return (
             "Covered: the numbers as executed against the exact objective at the stored inputs, formula and rounding "
-            f"(scope execution: {execution.words}" + (")." if self.model == "proved" else "; likely, NOT PROVED).")
+            f"(scope execution: {how}" + (")." if self.model == "proved" else "; likely, NOT PROVED).")
         )
 
     @property
@@ -82,14 +100,29 @@ class Plan:
         """The budgets; raises if there are none."""
         return Budgets(loss=self.loss, probability=self.probability, gradient=self.gradient, prediction=self.prediction)
 
-    @property
-    def pair(self) -> DebyePair:
-        """The pair that is judged."""
-        return DebyePair(order=self.order)
+    def record(self) -> dict[str, Any]:
+        """The plan as plain data, which an audit's header keeps."""
+        out = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "given"}
+        out |= {"contract": self.chosen.name, "scope": str(self.scope)}
+        return out if self.given is None else {**out, "realization": self.given.record()}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Plan:
+        """The plan that a header keeps."""
+        rest = {key: value for key, value in record.items() if key != "realization"}
+        kept = record.get("realization")
+        if kept is None:
+            return cls(**rest)
+        if kept.get("name") not in _BUILDERS:
+            raise ValueError(
+                f"Expected a realization in {sorted(_BUILDERS)}, but the audit is of {kept.get('name')!r}; "
+                "call suffice.register_realization with how to build it"
+            )
+        return cls(**rest, given=_BUILDERS[kept["name"]](kept))
 
     def fingerprint(self, collection: str, version: str, skip_bad: bool) -> str:
         """A hash of everything that the results depend on: results under another one are never mixed in."""
-        asked = {**asdict(self), "collection": collection, "version": version, "skip_bad": skip_bad}
+        asked = {**self.record(), "collection": collection, "version": version, "skip_bad": skip_bad}
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
     def words(self) -> str:
@@ -97,5 +130,7 @@ class Plan:
         errors = {"loss": "loss error", "probability": "total variation", "gradient": "gradient error"}
         limits = [f"{words} within {getattr(self, name):g}" for name, words in errors.items() if getattr(self, name)]
         limits += ["the prediction unchanged"] if self.prediction else []
-        how = "" if self.execution is None else f", executed in {self.dtype} (model {self.model}),"
-        return f"does debye{self.order}{how} keep {' and '.join(limits)}, by the {self.contract} contract?"
+        who = f"debye{self.order}" if self.given is None else self.given.words
+        if self.given is None and self.scope == Scope.EXECUTION:
+            who += f", executed in {self.dtype} (model {self.model}),"
+        return f"does {who} keep {' and '.join(limits)}, by the {self.chosen.name} contract?"

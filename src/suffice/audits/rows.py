@@ -10,76 +10,96 @@ import torch
 from torch import Tensor
 
 from suffice.audits.plan import Plan
-from suffice.certificates.cascade import cascade
-from suffice.certificates.certify import certify
-from suffice.certificates.rungs import KINDS, Kind
-from suffice.contracts.bounds import Bounds
-from suffice.contracts.conditioned import conditioned_bounds
+from suffice.budgets import accepts
+from suffice.certificates.cascade import cascade_realized
+from suffice.certificates.certify import Certificate, certify_realized
+from suffice.contracts.conditioned import CONDITIONED
+from suffice.numerics.records import joined
+from suffice.objectives.base import Objective
 from suffice.pairs.constants import MAX_ORDER, valid_orders
 from suffice.pairs.debye import DebyePair
-from suffice.realizations.analytic import own_allowances, prepare
+from suffice.realizations.base import Realized
 from suffice.realizations.executed.by_sums import summed_bounds
-from suffice.realizations.executed.realization import invert_executed
+from suffice.realizations.executed.realization import ExecutedRealized, Execution
+from suffice.realizations.rungs import RUNGS, Rung
 from suffice.states import States
-from suffice.tolerances.solving import Contract, accepts, contract_named, invert_contract, loads
-from suffice.tolerances.tolerance import tolerance
+from suffice.tolerances.tolerance import headroom, tolerance_of
+from suffice.words import Verdict
 
-__all__ = ["ORDERS", "RUNGS", "audit_states"]
+__all__ = ["ORDERS", "RUNG_NAMES", "audit_states"]
 
 ORDERS = tuple(range(1, MAX_ORDER + 1))
-# the precision ladder's rungs by name
-RUNGS = {kind.name: kind for kind in KINDS}
+RUNG_NAMES = tuple(rung.name for rung in RUNGS)
 Columns = dict[str, np.ndarray[Any, Any]]
 
 
-def audit_states(states: States, plan: Plan) -> Columns:
+def audit_states(states: Objective, plan: Plan) -> Columns:
     """Bounds, verdict, headroom, b*, what binds, the tier that decides, and the cheapest order that is adequate.
 
-    The tier is "none" where the verdict is inconclusive, the cheapest order 0 where no order is certified.
+    The tier is "none" where the verdict is inconclusive, the cheapest order 0 where no order is certified. Everything
+    about a chunk of states is formed once: an order's realization serves all of its columns.
     """
-    budgets, pair = plan.budgets, plan.pair
-    certificate = certify(states, budgets, pair, plan.contract, **plan.settings)
-    result = tolerance(states, budgets, pair, plan.contract, **plan.settings)
-    # the first-order prediction is the conditioned contract's, and is to be compared with that contract's b*
-    same = plan.contract == "conditioned" and plan.execution is None
-    paper = result if same else tolerance(states, budgets, pair, "conditioned")
-    columns: Columns = {
-        "verdict": certificate.verdict,
-        "loss_bound": certificate.loss.numpy(force=True),
-        "probability_bound": certificate.probability.numpy(force=True),
-        "gradient_bound": certificate.gradient.numpy(force=True),
-        "prediction_certified": certificate.prediction.numpy(force=True),
-        "headroom": certificate.headroom.numpy(force=True),
-        "b": result.b.numpy(force=True),
-        "b_upper": result.upper.numpy(force=True),
-        "b_conditioned": paper.b.numpy(force=True),
-        "b_first_order": paper.first_order.numpy(force=True),
-        "status": result.status,
-        "binding": result.binding,
-        "target_probability": _target_probability(states, pair),
-    }
-    tiers = cascade(states, budgets, pair, **plan.settings)
-    # the plan's contract has the last word: a weaker one than the cascade's last tier may leave a state open
-    columns["tier"] = np.where(certificate.verdict == "certified", tiers.tier, "none")
-    columns |= _orders(states, plan, certificate.verdict == "certified")
-    if certificate.executed_loss is not None and certificate.executed_gradient is not None:
-        columns["execution_status"] = np.asarray(certificate.status)
-        columns["loss"] = certificate.executed_loss.double().numpy(force=True)
-        columns["gradient"] = _rows_of_bytes(certificate.executed_gradient)
+    parts = [_audited(chunk, plan) for chunk in states.chunks()]
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    if isinstance(plan.realization, Execution) and isinstance(states, States):
         columns |= _rungs(states, plan)
         # the plan's own rung has the plan's contract as well
-        dtype = certificate.executed_loss.dtype
-        own = Kind(plan.order, dtype, dtype).name
+        dtype = plan.realization.dtype
+        own = Rung(plan.order, dtype, dtype).name
         for kind in ("loss", "gradient"):
             if (name := f"{kind}_bound {own}") in columns:
                 columns[name] = np.minimum(columns[name], columns[f"{kind}_bound"])
     return columns
 
 
+def _audited(states: Objective, plan: Plan) -> Columns:
+    budgets, realization = plan.budgets, plan.realization
+    realized = realization.at(states)
+    certificate = certify_realized(realization, realized, budgets, plan.chosen)
+    result = tolerance_of(realized, budgets, plan.chosen)
+    # the first-order prediction is the conditioned contract's, and is to be compared with that contract's b*
+    formula = _formula(realized, states, plan)
+    same = plan.chosen is CONDITIONED and formula is realized
+    paper = result if same else tolerance_of(formula, budgets, CONDITIONED)
+    tiers = cascade_realized(realized, budgets)
+    columns: Columns = {
+        "verdict": certificate.verdict,
+        **{f"{name}_bound": _array(getattr(certificate, name)) for name in ("loss", "probability", "gradient")},
+        "prediction_certified": _array(certificate.prediction),
+        "headroom": _array(certificate.headroom),
+        "b": _array(result.b),
+        "b_upper": _array(result.upper),
+        "b_conditioned": _array(paper.b),
+        "b_first_order": _array(paper.first_order),
+        "status": result.status,
+        "binding": result.binding,
+        **{name: _array(values) for name, values in formula.described().items()},
+        # the plan's contract has the last word: a weaker one than the cascade's last tier may leave a state open
+        "tier": np.where(certificate.verdict == Verdict.CERTIFIED, tiers.tier, "none"),
+        **_orders(realized, states, plan, certificate),
+    }
+    if certificate.executed_loss is not None and certificate.executed_gradient is not None:
+        columns["execution_status"] = np.asarray(certificate.status)
+        columns["loss"] = _array(certificate.executed_loss.double())
+        columns["gradient"] = _rows_of_bytes(certificate.executed_gradient)
+    return columns
+
+
+def _array(values: Tensor) -> np.ndarray[Any, Any]:
+    array: np.ndarray[Any, Any] = values.numpy(force=True)
+    return array
+
+
 def _rows_of_bytes(values: Tensor) -> np.ndarray[Any, Any]:
     """Each row as little-endian float64, so that `verify` can hold the executed numbers against the exact ones."""
     raw = values.double().numpy(force=True).astype("<f8")
     return np.array([row.tobytes() for row in raw], dtype=object)
+
+
+def _formula(realized: Realized, states: Objective, plan: Plan) -> Realized:
+    """What is realized, in exact arithmetic where it was executed."""
+    realization = plan.realization
+    return realization.formula.at(states) if isinstance(realization, Execution) else realized
 
 
 def _rungs(states: States, plan: Plan) -> Columns:
@@ -89,77 +109,55 @@ def _rungs(states: States, plan: Plan) -> Columns:
     does not have the rung.
     """
     out: Columns = {}
-    for name, kind in RUNGS.items():
+    for rung in RUNGS:
         found = np.full((2, len(states)), np.inf)
-        table = kind.table(states, plan.model) if kind.here(states.bank.nu, states.features.device) else None
+        table = rung.table(states, plan.model) if rung.here(states.bank.nu, states.features.device) else None
         if table is not None:
-            parts = [summed_bounds(part, kind.execute(part), table) for part in states.chunks()]
-            found[0] = torch.cat([bounds.loss for bounds in parts]).numpy(force=True)
-            found[1] = torch.cat([bounds.gradient for bounds in parts]).numpy(force=True)
-        out[f"loss_bound {name}"], out[f"gradient_bound {name}"] = found
+            bounds = joined([summed_bounds(part, rung.execute(part), table) for part in states.chunks()])
+            found[0], found[1] = _array(bounds.loss), _array(bounds.gradient)
+        out[f"loss_bound {rung.name}"], out[f"gradient_bound {rung.name}"] = found
     return out
 
 
-def _target_probability(states: States, pair: DebyePair) -> np.ndarray[Any, Any]:
-    parts = []
-    for part in states.chunks():
-        head = prepare(part, pair, distances=False).head
-        parts.append(head.log_probabilities.gather(1, part.labels[:, None]).squeeze(1).exp())
-    return torch.cat(parts).numpy(force=True)
-
-
-def _orders(states: States, plan: Plan, main: np.ndarray[Any, Any]) -> Columns:
-    """Which orders are certified, and the headroom of each by the conditioned contract: at most the centred one's."""
+def _orders(realized: Realized, states: Objective, plan: Plan, certificate: Certificate) -> Columns:
+    """Which orders are certified, and the headroom of each by the conditioned contract; only a pair has orders."""
+    if plan.given is not None:
+        return {}
     count = len(states)
     out: Columns = {}
     cheapest = np.zeros(count, dtype=np.int64)
     for order in ORDERS:
-        headroom = np.full(count, np.nan)
+        room = np.full(count, np.nan)
         certified = np.zeros(count, dtype=bool)
-        if order in valid_orders(states.bank.nu):
-            headroom = _headroom(states, plan, DebyePair(order=order))
-            certified = main if order == plan.order else _certified(states, plan, DebyePair(order=order), headroom)
-        out[f"headroom_{order}"] = headroom
+        if order in valid_orders(states.dim / 2 - 1):
+            made = realized if order == plan.order else _under(realized, states, plan, DebyePair(order=order))
+            room = _array(headroom(made, plan.budgets, CONDITIONED))
+            main = certificate.verdict == Verdict.CERTIFIED
+            certified = main if order == plan.order else _certified(made, plan, room)
+        out[f"headroom_{order}"] = room
         out[f"certified_{order}"] = certified
         cheapest = np.where((cheapest == 0) & certified, order, cheapest)
     return {**out, "cheapest_order": cheapest}
 
 
-def _certified(states: States, plan: Plan, pair: DebyePair, headroom: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The plan's verdict for another order. What the conditioned contract certifies, the centred one does as well."""
+def _under(realized: Realized, states: Objective, plan: Plan, pair: DebyePair) -> Realized:
+    """Another order at the same states: at the same geometry, or executed."""
+    if isinstance(realized, ExecutedRealized):
+        return replace(plan.realization, pair=pair).at(states)  # type: ignore[type-var]
+    under: Realized = realized.under(pair)  # type: ignore[attr-defined]
+    return under
+
+
+def _certified(realized: Realized, plan: Plan, room: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The plan's verdict for another order, from its headroom by the conditioned contract as far as that goes."""
     # the margin test is strict, the budgets are not
-    certified = headroom > 1 if plan.prediction else headroom >= 1
-    if plan.contract == "geometry":
+    certified = room > 1 if plan.prediction else room >= 1
+    if plan.chosen is CONDITIONED:
+        return certified
+    if CONDITIONED.name not in plan.chosen.never_above:
         certified = np.zeros_like(certified)
     rows = (~certified).nonzero()[0]
-    if plan.contract != "conditioned" and len(rows):
-        contract = contract_named(plan.contract)
-        verdicts = []
-        for part in states[torch.from_numpy(rows)].chunks():
-            bounds = _bounds(part, plan, pair, contract, centered=plan.contract == "centered")
-            everywhere = torch.arange(len(part))
-            verdicts.append(accepts(loads(bounds, plan.budgets, everywhere, 0, part.temperature)))
-        certified[rows] = torch.cat(verdicts).numpy(force=True)
+    if len(rows):
+        some = realized[torch.from_numpy(rows)]
+        certified[rows] = _array(accepts(plan.budgets.shares(some.bounds(plan.chosen))))
     return certified
-
-
-def _bounds(states: States, plan: Plan, pair: DebyePair, contract: Contract, *, centered: bool) -> Bounds:
-    execution = plan.execution
-    if execution is not None:
-        return replace(execution, pair=pair).errors(states, distances=centered).bounds(contract)
-    prepared = prepare(states, pair, distances=centered)
-    return contract(prepared.head, own_allowances(prepared, pair, matched_gaps=centered))
-
-
-def _headroom(states: States, plan: Plan, pair: DebyePair) -> np.ndarray[Any, Any]:
-    parts = []
-    for part in states.chunks():
-        if plan.execution is not None:
-            made = replace(plan.execution, pair=pair).errors(part, distances=False)
-            inverse = invert_executed(made, conditioned_bounds, plan.budgets, 0)
-        else:
-            prepared = prepare(part, pair, distances=False)
-            own = own_allowances(prepared, pair, matched_gaps=False)
-            inverse = invert_contract(conditioned_bounds, prepared.head, own, plan.budgets, 0)
-        parts.append(torch.where(torch.isinf(inverse.rejected), torch.inf, inverse.accepted))
-    return torch.cat(parts).numpy(force=True)

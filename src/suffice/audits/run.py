@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from suffice.audits.engines import ENGINES
@@ -18,10 +19,15 @@ from suffice.audits.ledger import Ledger, read_results
 from suffice.audits.plan import Plan
 from suffice.audits.summary import AuditSummary, summarize_results
 from suffice.budgets import Budgets
+from suffice.contracts.base import Contract
+from suffice.realizations.base import Realization
 from suffice.store.builtin import builtin_collection
 from suffice.store.reader import BadRow, Batch, Collection, open_collection
+from suffice.words import Scope
 
 __all__ = ["Audit", "audit", "result_batches", "run_audit"]
+
+Columns = dict[str, np.ndarray[Any, Any]]
 
 # States of one result file: small enough to lose little, large enough to write quickly.
 _ROWS = 4096
@@ -35,7 +41,7 @@ class Audit:
     plan: Plan
     summary: AuditSummary
     seconds: float
-    scope: str = "analytic"
+    scope: str = Scope.ANALYTIC
 
 
 def audit(
@@ -45,16 +51,18 @@ def audit(
     out: str | Path,
     engine: str = "local",
     order: int = 2,
-    contract: str = "centered",
+    contract: str | Contract = "centered",
     skip_bad: bool = False,
     ray_address: str | None = None,
-    scope: str = "analytic",
+    scope: str = Scope.ANALYTIC,
     dtype: str = "float64",
     model: str = "proved",
+    realization: Realization | None = None,
 ) -> Audit:
     """Audit a collection (None: the built-in one) against budgets that are the same for every state.
 
-    Scope "execution" certifies what is executed in `dtype`, rounding included (see `certify`).
+    Scope "execution" certifies what is executed in `dtype`, rounding included (see `certify`). With a `realization` of
+    one's own that is audited, and order, scope, dtype and model say nothing.
     """
     for name in ("loss", "probability", "gradient"):
         if isinstance(getattr(budgets, name), torch.Tensor):
@@ -69,6 +77,7 @@ def audit(
         scope=scope,
         dtype=dtype,
         model=model,
+        given=realization,
     )
     if collection is None:
         collection = builtin_collection()
@@ -86,8 +95,12 @@ def run_audit(
     skip_bad: bool = False,
     ray_address: str | None = None,
     tick: Callable[[int], None] = lambda _: None,
+    each: Callable[[Columns], None] = lambda _: None,
 ) -> Audit:
-    """The same with a plan; `tick` is told how many states were just finished."""
+    """The same with a plan; `tick` is told how many states were just finished.
+
+    The result files are read once, for the summary; `each` is shown them as well, in their order.
+    """
     if engine not in ENGINES:
         raise ValueError(f"Expected engine in {sorted(ENGINES)}, but got {engine!r}")
     began = time.perf_counter()
@@ -95,7 +108,7 @@ def run_audit(
     header = {
         "fingerprint": plan.fingerprint(collection.digest, release, skip_bad),
         "question": plan.words(),
-        "plan": asdict(plan),
+        "plan": plan.record(),
         "collection": collection.digest,
         "suffice": release,
         "skip_bad": skip_bad,
@@ -109,12 +122,18 @@ def run_audit(
 
     batches = result_batches(collection, skip_bad=skip_bad, note=ledger.note_bad)
     ENGINES[engine](_unfinished(batches, ledger, tick), plan, finish, ray_address)
-    summary = summarize_results(read_results(out), len(ledger.bad_rows()))
+    summary = summarize_results(_shown(read_results(out), each), len(ledger.bad_rows()))
     seconds = time.perf_counter() - began
     where = "built-in" if collection.builtin else str(collection.path)
     run = {**_machine(), "collection": where, "engine": engine, "seconds": seconds}
     ledger.finish({**header, "summary": asdict(summary), "run": run}, collection)
-    return Audit(path=out, plan=plan, summary=summary, seconds=seconds, scope=plan.scope)
+    return Audit(path=out, plan=plan, summary=summary, seconds=seconds, scope=plan.realization.scope)
+
+
+def _shown(results: Iterator[Columns], each: Callable[[Columns], None]) -> Iterator[Columns]:
+    for columns in results:
+        each(columns)
+        yield columns
 
 
 def _unfinished(batches: Iterator[Batch], ledger: Ledger, tick: Callable[[int], None]) -> Iterator[Batch]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from suffice.audits.rows import ORDERS, RUNGS
-from suffice.certificates.rungs import NAME_DTYPE
+from suffice.audits.rows import ORDERS, RUNG_NAMES
+from suffice.realizations.rungs import NAME_DTYPE
+from suffice.words import Outcome, Verdict
 
 __all__ = ["AuditSummary", "Spread", "summarize_results"]
 
@@ -118,18 +119,18 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
     executed = False
     for columns in results:
         states += len(columns["id"])
-        bounded = columns["status"] == "bounded"
+        bounded = columns["status"] == Outcome.BOUNDED
         b.add(columns["b"][bounded])
         headroom.add(columns["headroom"])
         with np.errstate(invalid="ignore", divide="ignore"):
             near += int((np.abs(columns["b_first_order"] / columns["b_conditioned"] - 1)[bounded] <= 0.01).sum())
         for name, counter in words.items():
             counter.update(columns[name].tolist())
-        if f"loss_bound {next(iter(RUNGS))}" in columns:
+        if f"loss_bound {RUNG_NAMES[0]}" in columns:
             executed = True
             for budget in _RUNG_BUDGETS:
                 rungs[f"{budget:g}"].update(_cheapest(columns, budget).tolist())
-        for order in ORDERS:
+        for order in (order for order in ORDERS if f"certified_{order}" in columns):
             open_by_order[order] += int((~columns[f"certified_{order}"].astype(bool)).sum())
         keys = np.stack([columns["dim"].astype(float), columns["temperature"]], axis=1)
         for dim, tau in np.unique(keys, axis=0):
@@ -137,11 +138,11 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
             counter, histogram = groups.setdefault((int(dim), float(tau)), (Counter(), _Histogram()))
             counter.update(columns["verdict"][rows].tolist())
             histogram.add(columns["b"][rows & bounded])
-    closing = [order for order in ORDERS if states and not open_by_order[order]]
+    closing = [order for order, left in open_by_order.items() if states and not left]
     return AuditSummary(
         states=states,
-        certified=words["verdict"]["certified"],
-        inconclusive=words["verdict"]["inconclusive"],
+        certified=words["verdict"][Verdict.CERTIFIED],
+        inconclusive=words["verdict"][Verdict.INCONCLUSIVE],
         b=_spread(b),
         headroom=_spread(headroom),
         groups=[
@@ -149,7 +150,7 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
                 dim=dim,
                 temperature=tau,
                 states=sum(counter.values()),
-                certified=counter["certified"],
+                certified=counter[Verdict.CERTIFIED],
                 b=_spread(histogram),
             )
             for (dim, tau), (counter, histogram) in sorted(groups.items())
@@ -157,12 +158,12 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
         binding=dict(words["binding"].most_common()),
         status=dict(words["status"].most_common()),
         tiers=dict(words["tier"].most_common()),
-        open_by_order={str(order): open_by_order[order] for order in ORDERS},
+        open_by_order={str(order): left for order, left in open_by_order.items()},
         cheapest_order_for_all=closing[0] if closing else None,
         first_order_within_1_percent=near,
         bad_rows=bad_rows,
         rungs={
-            budget: {name: counts[name] for name in (*RUNGS, "none")}
+            budget: {name: counts[name] for name in (*RUNG_NAMES, "none")}
             for budget, counts in (rungs if executed else {}).items()
         },
     )
@@ -171,7 +172,7 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
 def _cheapest(columns: dict[str, np.ndarray[Any, Any]], budget: float) -> np.ndarray[Any, Any]:
     """The first rung whose loss and gradient bounds keep a joint budget."""
     found = np.full(len(columns["id"]), "none", dtype=NAME_DTYPE)
-    for name in reversed(RUNGS):
+    for name in reversed(RUNG_NAMES):
         met = (columns[f"loss_bound {name}"] <= budget) & (columns[f"gradient_bound {name}"] <= budget)
         found[met] = name
     return found

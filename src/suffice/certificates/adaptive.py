@@ -12,8 +12,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from suffice.budgets import Budgets
-from suffice.certificates.rungs import NAME_DTYPE, Step, climb, climb_by_sums
+from suffice.certificates.climb import Landing, climb, climb_by_sums
+from suffice.contracts.base import Contract
+from suffice.contracts.registry import contract_named
+from suffice.realizations.rungs import NAME_DTYPE
 from suffice.states import States
+from suffice.words import Scope
 
 __all__ = ["Adaptive", "adaptive"]
 
@@ -33,7 +37,7 @@ class Adaptive:
     certified: Bool[Tensor, " queries"]
     rung: np.ndarray[Any, Any]
     model: str
-    scope: str = "execution"
+    scope: str = Scope.EXECUTION
 
     @property
     def share(self) -> dict[str, float]:
@@ -41,7 +45,9 @@ class Adaptive:
         return {str(name): count / len(self.rung) for name, count in Counter(self.rung.tolist()).items()}
 
 
-def adaptive(states: States, budgets: Budgets, contract: str = "centered", *, model: str = "proved") -> Adaptive:
+def adaptive(
+    states: States, budgets: Budgets, contract: str | Contract = "centered", *, model: str = "proved"
+) -> Adaptive:
     """Evaluate all states on the cheapest rung, certify, and evaluate what is not certified on the next.
 
     Scope `execution`: the bounds cover formula and rounding (docs/theory.md, 8). They are those of the certificate by
@@ -59,7 +65,7 @@ def adaptive(states: States, budgets: Budgets, contract: str = "centered", *, mo
     names = np.full(count, "none", dtype=NAME_DTYPE)
     plain = states.detached()
 
-    def take(step: Step) -> None:
+    def take(step: Landing) -> None:
         # where no rung is certified the last one's numbers stay
         executed, bounds, run, at = step.executed, step.bounds, step.run, step.rows
         for ours, found in (
@@ -79,7 +85,7 @@ def adaptive(states: States, budgets: Budgets, contract: str = "centered", *, mo
         take(step)
         del step
     if not bool(certified.all()):
-        for step in climb(plain, budgets, contract, model, ~certified):
+        for step in climb(plain, budgets, contract_named(contract), model, ~certified):
             take(step)
     return Adaptive(
         loss=_attached(features, loss, gradient),

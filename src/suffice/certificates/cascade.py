@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,24 +11,39 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.budgets import Budgets
-from suffice.contracts.bounds import Allowances, Bounds
-from suffice.contracts.centered import centered_bounds
-from suffice.contracts.conditioned import conditioned_bounds
-from suffice.contracts.geometry import geometry_bounds
+from suffice.budgets import Budgets, accepts
+from suffice.contracts.base import Contract
+from suffice.contracts.bounds import Bounds
+from suffice.contracts.centered import CENTERED
+from suffice.contracts.conditioned import CONDITIONED
+from suffice.contracts.geometry import GEOMETRY
+from suffice.numerics.records import joined
 from suffice.pairs.base import Pair
-from suffice.pairs.debye import DebyePair
-from suffice.pairs.envelopes import Uniform
-from suffice.realizations.analytic import Prepared, own_allowances, prepare
-from suffice.realizations.executed.program import Executed
-from suffice.realizations.executed.realization import Execution, executed_errors, execution_of
+from suffice.realizations.base import Realization, Realized
+from suffice.realizations.shorthand import realization_of
 from suffice.states import States
-from suffice.tolerances.solving import accepts, loads
+from suffice.words import Scope, Tier, Verdict
 
-__all__ = ["TIERS", "Cascade", "cascade"]
+__all__ = ["TIERS", "Cascade", "Step", "cascade", "cascade_realized"]
 
-# name -> contract and which allowances it takes, from cheap to tight
-TIERS: tuple[str, ...] = ("geometry", "conditioned", "closed form", "centered")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One tier: a contract at a realization's own allowances, or at its simple ones, which cost less."""
+
+    name: str
+    contract: Contract
+    simple: bool = False
+
+
+# from cheap to tight
+TIERS: tuple[Step, ...] = (
+    Step(name=Tier.GEOMETRY, contract=GEOMETRY, simple=True),
+    Step(name=Tier.CONDITIONED, contract=CONDITIONED, simple=True),
+    Step(name=Tier.CLOSED_FORM, contract=CONDITIONED),
+    Step(name=Tier.CENTERED, contract=CENTERED),
+)
+_FIELDS = ("loss", "probability", "gradient", "margin_use")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,105 +60,65 @@ class Cascade:
     probability: Float[Tensor, " queries"]
     gradient: Float[Tensor, " queries"]
     margin_use: Float[Tensor, " queries"]
-    scope: str = "analytic"
+    scope: str = Scope.ANALYTIC
 
 
 def cascade(
     states: States,
     budgets: Budgets,
-    pair: Pair,
+    pair: Pair | Realization,
     *,
-    scope: str = "analytic",
+    tiers: Sequence[Step] = TIERS,
+    scope: str = Scope.ANALYTIC,
     dtype: torch.dtype = torch.float64,
     compiled: bool = False,
     model: str = "proved",
 ) -> Cascade:
     """Certify with the cheapest tier that accepts; in scope `execution` what was executed once, as in `certify`.
 
-    Tiers: the geometry-only contract and the conditioned one with the uniform allowance nu^-3/4 (order 2, unless the
-    pair has the looser nu^-3; other pairs start from their own envelope), the conditioned contract with the pair's own
-    envelope, the centred contract. All certify the same outputs, and acceptance by one implies acceptance by every
-    later one: the decisions are those of always using the last.
+    Tiers: the geometry-only contract and the conditioned one with the realization's simple allowances (at order 2 the
+    uniform nu^-3/4, unless the pair has the looser nu^-3; where there are none, its own), the conditioned contract with
+    its own, the centred contract. All certify the same outputs, and acceptance by one implies acceptance by every later
+    one: the decisions are those of always using the last.
     """
     budgets.check(len(states))
-    execution = execution_of(scope, pair, dtype, compiled, model)
-    parts = []
-    start = 0
+    realization = realization_of(pair, scope=scope, dtype=dtype, compiled=compiled, model=model)
+    parts, start = [], 0
     for part in states.chunks():
-        parts.append(_cascade(part, budgets, pair, start, execution))
+        parts.append(cascade_realized(realization.at(part), budgets[start : start + len(part)], tiers))
         start += len(part)
-    tier = np.concatenate([names for names, _ in parts])
-    minima = {name: torch.cat([bounds[name] for _, bounds in parts]) for name in _FIELDS}
+    settled: Counter[str] = Counter({str(name): 0 for name in (*(step.name for step in tiers), Tier.OPEN)})
+    for each in parts:
+        settled.update(each.settled)
+    return joined(parts, settled=dict(settled), scope=realization.scope)
+
+
+def cascade_realized(realized: Realized, budgets: Budgets, tiers: Sequence[Step] = TIERS) -> Cascade:
+    """The same at one chunk of states that are realized already."""
+    realized.refuse(budgets)
+    longest = max(len(name) for name in (*(step.name for step in tiers), Tier.OPEN))
+    tier = np.full(len(realized), Tier.OPEN, dtype=f"<U{longest}")
+    like = realized.like
+    minima = {name: torch.full_like(like, torch.inf) for name in _FIELDS}
+    rows = torch.arange(len(realized), device=like.device)
+    some = realized
+    for step in tiers:
+        if not len(rows):
+            break
+        if len(rows) < len(some):
+            some = realized[rows]
+        bounds = some.bounds(step.contract, some.simple() if step.simple else None)
+        for key in _FIELDS:
+            minima[key][rows] = torch.minimum(minima[key][rows], getattr(bounds, key))
+        accepted = accepts(budgets[rows].shares(Bounds(**{key: minima[key][rows] for key in _FIELDS})))
+        tier[rows[accepted].numpy(force=True)] = step.name
+        rows = rows[~accepted]
     return Cascade(
-        verdict=np.where(tier == "open", "inconclusive", "certified"),
+        verdict=np.where(tier == Tier.OPEN, Verdict.INCONCLUSIVE, Verdict.CERTIFIED),
         tier=tier,
-        settled={name: int((tier == name).sum()) for name in (*TIERS, "open")},
+        settled=dict(Counter(tier.tolist())),
         loss=minima["loss"],
         probability=minima["probability"],
         gradient=minima["gradient"],
         margin_use=minima["margin_use"],
-        scope=scope,
     )
-
-
-_FIELDS = ("loss", "probability", "gradient", "margin_use")
-
-
-def _cascade(
-    states: States, budgets: Budgets, pair: Pair, start: int, execution: Execution | None
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.str_]], dict[str, Tensor]]:
-    tier = np.full(len(states), "open", dtype="<U11")
-    minima = {name: torch.full_like(states.temperature, torch.inf) for name in _FIELDS}
-    rows = torch.arange(len(states), device=states.features.device)
-    executed = None if execution is None else execution.run(states)
-    for name in TIERS:
-        if not len(rows):
-            break
-        if execution is None or executed is None:
-            bounds = _tier_bounds(name, states[rows], pair)
-        else:
-            bounds = _executed_tier_bounds(name, states[rows], execution.pair, executed[rows], execution.model)
-        for key in _FIELDS:
-            minima[key][rows] = torch.minimum(minima[key][rows], getattr(bounds, key))
-        current = Bounds(**{key: minima[key][rows] for key in _FIELDS})
-        shares = loads(current, budgets, rows, start, states.temperature)
-        accepted = accepts(shares)
-        tier[rows[accepted].numpy(force=True)] = name
-        rows = rows[~accepted]
-    return tier, minima
-
-
-def _tier_bounds(name: str, states: States, pair: Pair) -> Bounds:
-    prepared = prepare(states, pair, distances=name == "centered")
-    result: Bounds = _tier_contract(name)(prepared.head, _tier_allowances(name, prepared, pair))
-    return result
-
-
-def _executed_tier_bounds(name: str, states: States, pair: DebyePair, executed: Executed, model: str) -> Bounds:
-    errors = executed_errors(
-        states,
-        executed,
-        pair,
-        distances=name == "centered",
-        model=model,
-        allowances_of=lambda prepared: _tier_allowances(name, prepared, pair),
-    )
-    return errors.bounds(_tier_contract(name))
-
-
-def _tier_contract(name: str) -> Callable[..., Bounds]:
-    contracts: dict[str, Callable[..., Bounds]] = {"geometry": geometry_bounds, "centered": centered_bounds}
-    return contracts.get(name, conditioned_bounds)
-
-
-def _tier_allowances(name: str, prepared: Prepared, pair: Pair) -> Allowances:
-    if name in ("geometry", "conditioned"):
-        return _uniform(prepared, pair)
-    return own_allowances(prepared, pair, matched_gaps=name == "centered")
-
-
-def _uniform(prepared: Prepared, pair: Pair) -> Allowances:
-    """The uniform quarter allowance of thm:a2 where the pair's own is at most that, else the pair's own envelope."""
-    # every other envelope of order 2 is nowhere above the quarter (docs/theory.md, 3.6)
-    tighter = isinstance(pair, DebyePair) and pair.order == 2 and pair.envelope != Uniform("preliminary")
-    return own_allowances(prepared, Uniform("quarter") if tighter else pair, matched_gaps=False)

@@ -1,7 +1,8 @@
-"""Certificates: a pair's own allowances through a contract, state by state, with verdict and headroom."""
+"""Certificates: a realization's own allowances through a contract, state by state, with verdict and headroom."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,26 +11,31 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from suffice.budgets import Budgets
-from suffice.certificates.explain import Explanation, explain_state
-from suffice.certificates.rungs import cheapest_rungs
-from suffice.contracts.bounds import Bounds
+from suffice.budgets import Budgets, accepts
+from suffice.certificates.climb import cheapest_rungs
+from suffice.certificates.explain import Explanation, class_shares
+from suffice.contracts.base import Contract
+from suffice.contracts.registry import contract_named
+from suffice.numerics.records import joined
+from suffice.numerics.softmax import at_class
 from suffice.pairs.base import Pair
-from suffice.realizations.analytic import own_allowances, prepare
-from suffice.realizations.executed.realization import ExecutedErrors, execution_of, invert_executed
+from suffice.realizations.analytic import Analytic
+from suffice.realizations.base import Realization, Realized
+from suffice.realizations.shorthand import realization_of
 from suffice.states import States
-from suffice.tolerances.solving import accepts, contract_named, invert_contract, loads
+from suffice.tolerances.tolerance import execution_words, headroom
+from suffice.words import Departure, Scope, Verdict
 
-__all__ = ["Certificate", "certify"]
+__all__ = ["Certificate", "certify", "certify_realized"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Bounds on the pair's actual errors, and what they mean for the budgets.
+    """Bounds on a realization's actual errors, and what they mean for the budgets.
 
     `verdict` is "certified" where every budget is met by its bound (eq:adequacy-interface), else "inconclusive": the
-    bound is sufficient, not necessary. `headroom` is how many times the pair's own allowances could grow before a
-    budget breaks; certified and headroom >= 1 are the same (> 1 where the prediction decides). `execution` says in
+    bound is sufficient, not necessary. `headroom` is how many times the realization's own allowances could grow before
+    a budget breaks; certified and headroom >= 1 are the same (> 1 where the prediction decides). `execution` says in
     words what was executed, if that is the scope, and `executed_loss` and `executed_gradient` are the numbers. Then
     `status` is "inside", or names what left the model of rounding: nothing is certified there.
     """
@@ -43,41 +49,87 @@ class Certificate:
     verdict: np.ndarray[Any, Any]
     states: States
     budgets: Budgets
-    pair: Pair
+    realization: Realization
     contract: str
-    scope: str = "analytic"
+    scope: str = Scope.ANALYTIC
     execution: str = ""
     executed_loss: Float[Tensor, " queries"] | None = None
     executed_gradient: Float[Tensor, "queries dim"] | None = None
     status: np.ndarray[Any, Any] | None = None
 
     @property
-    def certified(self) -> Bool[Tensor, " queries"]:
-        """Where the verdict is "certified"."""
-        return torch.as_tensor(self.verdict == "certified", device=self.loss.device)
+    def pair(self) -> Pair:
+        """The pair, where one is realized."""
+        pair: Pair = self.realization.pair  # type: ignore[attr-defined]
+        return pair
 
     @property
+    def certified(self) -> Bool[Tensor, " queries"]:
+        """Where the verdict is "certified"."""
+        return torch.as_tensor(self.verdict == Verdict.CERTIFIED, device=self.loss.device)
+
     def cheapest(self) -> np.ndarray[Any, Any]:
-        """The cheapest rung (order and dtype) that is certified for each state, rounding included, or "none"."""
+        """The cheapest rung (order and dtype) that is certified for each state, rounding included, or "none".
+
+        This evaluates states on rung after rung: see `cheapest_rungs`.
+        """
         return cheapest_rungs(self.states, self.budgets, self.contract)
 
     def explain(self, index: int) -> Explanation:
         """One state in words and numbers: what binds, which classes contribute most, what would change the verdict."""
-        return explain_state(self, index)
+        count = len(self.states)
+        if not -count <= index < count:
+            raise IndexError(f"Expected a state in [0, {count}), but got {index}")
+        index %= count
+        row = slice(index, index + 1)
+        states, binding, contract = self.states[row], str(self.binding[index]), contract_named(self.contract)
+        realized = self.realization.at(states)
+        head, headroom = realized.head(), self.headroom[index].item()
+        if binding == "prediction":
+            # the share of the margin that is used is linear in the allowances; a tie leaves no margin at all
+            bound, budget = 1 / headroom if headroom > 0 else math.inf, 1.0
+        else:
+            bound, budget = (
+                getattr(self, binding)[index].item(),
+                self.budgets[row].limits(self.loss[row])[binding].item(),
+            )
+        formula_bound = None
+        if self.execution and binding != "prediction":
+            formula_bound = getattr(Analytic(self.pair).at(states).bounds(contract), binding).item()
+        return Explanation(
+            index=index,
+            verdict=str(self.verdict[index]),
+            binding=binding,
+            bound=bound,
+            budget=budget,
+            headroom=headroom,
+            target=int(head.target),
+            target_log_probability=at_class(head.log_probabilities, head.target).item(),
+            prediction=int(head.log_probabilities.argmax(dim=1)),
+            temperature=1 / head.gradient_scale.item(),
+            feature_norm=torch.linalg.vector_norm(states.features).item(),
+            largest_gap=realized.unit().d.max().item(),
+            classes=class_shares(realized, binding),
+            contract=self.contract,
+            scope=self.scope,
+            execution=self.execution,
+            status=Departure.INSIDE if self.status is None else str(self.status[index]),
+            formula_bound=formula_bound,
+        )
 
 
 def certify(
     states: States,
     budgets: Budgets,
-    pair: Pair,
-    contract: str = "centered",
+    pair: Pair | Realization,
+    contract: str | Contract = "centered",
     *,
-    scope: str = "analytic",
+    scope: str = Scope.ANALYTIC,
     dtype: torch.dtype = torch.float64,
     compiled: bool = False,
     model: str = "proved",
 ) -> Certificate:
-    """Certify the pair's outputs at every state against the budgets.
+    """Certify the outputs of a pair, or of any other realization, at every state against the budgets.
 
     Scope `analytic`: the mathematical error of the pair's formula, in exact arithmetic at the exact geometry of the
     stored features and bank (docs/theory.md, 6.10). What rounding adds when the formula is executed is not covered.
@@ -88,50 +140,38 @@ def certify(
     The headroom is then that of all allowances together, rounding's part in the scores included.
     """
     budgets.check(len(states))
-    bounds = contract_named(contract)
-    execution = execution_of(scope, pair, dtype, compiled, model)
-    results: list[Bounds] = []
-    headrooms, bindings, accepted = [], [], []
-    ran: list[ExecutedErrors] = []
-    start = 0
-    centered = contract == "centered"
+    chosen = contract_named(contract)
+    realization = realization_of(pair, scope=scope, dtype=dtype, compiled=compiled, model=model)
+    parts, start = [], 0
     for part in states.chunks():
-        if execution is not None:
-            made = execution.errors(part, distances=centered)
-            result = made.bounds(bounds)
-            inverse = invert_executed(made, bounds, budgets, start, at_one=result)
-            ran.append(made)
-            one = torch.ones_like(made.prepared.head.gradient_scale)
-        else:
-            prepared = prepare(part, pair, distances=centered)
-            own = own_allowances(prepared, pair, matched_gaps=centered)
-            one = torch.ones_like(prepared.head.gradient_scale)
-            result = bounds(prepared.head, own)
-            inverse = invert_contract(bounds, prepared.head, own, budgets, start, at_one=result)
-        everywhere = torch.arange(len(part), device=one.device)
-        shares = loads(result, budgets, everywhere, start, one)
-        worst = torch.stack(list(shares.values())).argmax(dim=0).numpy(force=True)
-        results.append(result)
-        headrooms.append(torch.where(torch.isinf(inverse.rejected), torch.inf, inverse.accepted))
-        bindings.append(np.asarray(list(shares))[worst])
-        accepted.append(accepts(shares))
+        made = realization.at(part)
+        parts.append(certify_realized(realization, made, budgets[start : start + len(part)], chosen))
         start += len(part)
-    certified = torch.cat(accepted)
+    return joined(parts, states=states, budgets=budgets)
+
+
+def certify_realized(realization: Realization, realized: Realized, budgets: Budgets, contract: Contract) -> Certificate:
+    """The same at one chunk of states that are realized already."""
+    realized.refuse(budgets)
+    bounds = realized.bounds(contract)
+    shares = budgets.shares(bounds)
+    worst = torch.stack(list(shares.values())).argmax(dim=0).numpy(force=True)
+    certified = accepts(shares).numpy(force=True)
     return Certificate(
-        loss=torch.cat([r.loss for r in results]),
-        probability=torch.cat([r.probability for r in results]),
-        gradient=torch.cat([r.gradient for r in results]),
-        prediction=torch.cat([r.prediction for r in results]),
-        headroom=torch.cat(headrooms),
-        binding=np.concatenate(bindings),
-        verdict=np.where(certified.numpy(force=True), "certified", "inconclusive"),
-        states=states,
+        loss=bounds.loss,
+        probability=bounds.probability,
+        gradient=bounds.gradient,
+        prediction=bounds.prediction,
+        headroom=headroom(realized, budgets, contract, at_one=bounds),
+        binding=np.asarray(list(shares))[worst],
+        verdict=np.where(certified, Verdict.CERTIFIED, Verdict.INCONCLUSIVE),
+        states=realized.states,
         budgets=budgets,
-        pair=pair,
-        contract=contract,
-        scope=scope,
-        execution="" if execution is None else execution.words,
-        executed_loss=torch.cat([each.executed.loss for each in ran]) if ran else None,
-        executed_gradient=torch.cat([each.executed.gradient for each in ran]) if ran else None,
-        status=np.concatenate([each.status for each in ran]) if ran else None,
+        realization=realization,
+        contract=contract.name,
+        scope=realization.scope,
+        execution=execution_words(realization),
+        executed_loss=realized.loss,
+        executed_gradient=realized.gradient,
+        status=realized.status,
     )

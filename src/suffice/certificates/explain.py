@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
 from suffice.numerics.softmax import at_class, log_exclusive, without
-from suffice.realizations.analytic import own_allowances, prepare
-from suffice.realizations.executed.realization import INSIDE
-from suffice.tolerances.solving import CONTRACTS
+from suffice.realizations.base import Realized
+from suffice.words import Departure, Verdict
 
-if TYPE_CHECKING:
-    from suffice.certificates.certify import Certificate
-
-__all__ = ["ClassShare", "Explanation", "explain_state"]
+__all__ = ["ClassShare", "Explanation", "class_shares"]
 
 _SHOWN_CLASSES = 5
 
@@ -53,7 +47,7 @@ class Explanation:
     scope: str
     execution: str = ""
     formula_bound: float | None = None
-    status: str = INSIDE
+    status: str = Departure.INSIDE
 
     def __str__(self) -> str:
         used = "of the margin is used" if self.binding == "prediction" else f"against a budget of {self.budget:.3g}"
@@ -79,9 +73,9 @@ class Explanation:
 
     def what_would_change(self) -> str:
         """What the verdict hinges on, in one sentence."""
-        if self.verdict == "certified":
+        if self.verdict == Verdict.CERTIFIED:
             return f"the verdict would change if the pair's allowances grew more than {self.headroom:.3g} times"
-        if self.status != INSIDE:
+        if self.status != Departure.INSIDE:
             return (
                 f"the {self.status} left the range of the executed dtype: execute in a wider one, or scale the inputs"
             )
@@ -95,20 +89,15 @@ class Explanation:
         )
 
 
-def explain_state(certificate: Certificate, index: int) -> Explanation:
-    """Explain state `index` of a certificate; contributions are shares of the first-order bound that binds."""
-    count = len(certificate.states)
-    if not -count <= index < count:
-        raise IndexError(f"Expected a state in [0, {count}), but got {index}")
-    index %= count
-    states = certificate.states[index : index + 1]
-    prepared = prepare(states, certificate.pair, distances=False)
-    own = own_allowances(prepared, certificate.pair)
-    head, binding = prepared.head, str(certificate.binding[index])
+def class_shares(realized: Realized, binding: str) -> tuple[ClassShare, ...]:
+    """The classes of one realized state that contribute most to the first-order bound that binds.
+
+    By all of the realization's own allowances: where rounding is nearly all of them, by rounding's.
+    """
+    own, gaps, head = realized.own(), realized.unit().d, realized.head()
     pi = head.log_probabilities.exp()
-    d_y = at_class(own.d, head.target)[:, None]
     if binding == "loss":
-        shares = without(pi * (own.d + d_y), head.target, 0.0)
+        shares = without(pi * (own.d + at_class(own.d, head.target)[:, None]), head.target, 0.0)
     elif binding == "prediction":
         shares = own.d
     else:
@@ -118,46 +107,13 @@ def explain_state(certificate: Certificate, index: int) -> Explanation:
             shares = 2 * shares + without(pi * (own.a + at_class(own.a, head.target)[:, None]), head.target, 0.0)
     shares = (shares / shares.sum().clamp_min(torch.finfo(shares.dtype).tiny)).squeeze(0)
     top = shares.topk(min(_SHOWN_CLASSES, len(shares)))
-    gaps = prepared.geometry.gaps
-    headroom = certificate.headroom[index].item()
-    if binding == "prediction":
-        # the share of the margin that is used is linear in the allowances; a tie leaves no margin at all
-        bound, budget = 1 / headroom if headroom > 0 else math.inf, 1.0
-    else:
-        bound = getattr(certificate, binding)[index].item()
-        budget = certificate.budgets.rows(binding, index, head.gradient_scale).item()
-    formula_bound = None
-    if certificate.execution and binding != "prediction":
-        formula = CONTRACTS[certificate.contract](
-            prepare(states, certificate.pair, distances=certificate.contract == "centered").head, own
+    return tuple(
+        ClassShare(
+            index=int(j),
+            share=float(share),
+            probability=pi[0, j].item(),
+            gap=gaps[0, j].item(),
+            score_allowance=own.d[0, j].item(),
         )
-        formula_bound = getattr(formula, binding).item()
-    return Explanation(
-        index=index,
-        verdict=str(certificate.verdict[index]),
-        binding=binding,
-        bound=bound,
-        budget=budget,
-        headroom=headroom,
-        target=int(head.target),
-        target_log_probability=at_class(head.log_probabilities, head.target).item(),
-        prediction=int(prepared.top),
-        temperature=states.temperature.item(),
-        feature_norm=torch.linalg.vector_norm(states.features).item(),
-        largest_gap=gaps.max().item(),
-        classes=tuple(
-            ClassShare(
-                index=int(j),
-                share=float(share),
-                probability=pi[0, j].item(),
-                gap=gaps[0, j].item(),
-                score_allowance=own.d[0, j].item(),
-            )
-            for share, j in zip(top.values, top.indices, strict=True)
-        ),
-        contract=certificate.contract,
-        scope=certificate.scope,
-        execution=certificate.execution,
-        status=INSIDE if certificate.status is None else str(certificate.status[index]),
-        formula_bound=formula_bound,
+        for share, j in zip(top.values, top.indices, strict=True)
     )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from suffice.numerics.softmax import without
 
-__all__ = ["Allowances", "Bounds", "SoftmaxHead", "margin_use"]
+__all__ = ["Allowances", "Bounds", "SoftmaxHead", "grown", "margin_use"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,20 +115,20 @@ class Allowances:
 
     def scaled(self, factor: Float[Tensor, " queries"]) -> Allowances:
         """All allowances times a factor a row: the families of eq:uniform-allowance-family are such multiples."""
-        f = factor[:, None]
-
-        def product(values: Tensor) -> Tensor:
-            # outward: a product that underflows is the smallest normal number, unless it is zero
-            least = torch.finfo(values.dtype).tiny
-            return torch.where((values > 0) & (f > 0), (values * f).clamp_min(least), 0.0)
-
         return replace(
             self,
-            d=product(self.d),
-            a=product(self.a),
-            to_target=None if self.to_target is None else product(self.to_target),
-            to_top=None if self.to_top is None else product(self.to_top),
+            d=grown(self.d, factor),
+            a=grown(self.a, factor),
+            to_target=None if self.to_target is None else grown(self.to_target, factor),
+            to_top=None if self.to_top is None else grown(self.to_top, factor),
         )
+
+
+def grown(values: Tensor, factor: Float[Tensor, " queries"]) -> Tensor:
+    """Nonnegative values times a factor a row, outward: what underflows is the smallest normal number, unless zero."""
+    f = factor.view(-1, *(1 for _ in values.shape[1:]))
+    least = torch.finfo(values.dtype).tiny
+    return torch.where((values > 0) & (f > 0), (values * f).clamp_min(least), 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

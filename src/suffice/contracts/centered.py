@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
 from suffice.contracts.conditioned import conditioned_bounds, log_loss_size, log_total_variation
+from suffice.contracts.estimate import Scout
 from suffice.contracts.intervals import Intervals, log_fall, probability_intervals
 from suffice.numerics.softmax import at_class, without
 
-__all__ = ["centered_bounds"]
+__all__ = ["CENTERED", "centered_bounds"]
 
 
 def centered_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
@@ -76,3 +80,12 @@ def _log_ratio_term(
     others = without(intervals.log_upper + log_a, head.target, -torch.inf).logsumexp(dim=1)
     largest = log_away + without(log_a, head.target, -torch.inf).amax(dim=1)
     return torch.logaddexp(torch.minimum(others, largest), log_away + at_class(log_a, head.target))
+
+
+CENTERED = Contract(
+    name="centered",
+    bounds=centered_bounds,
+    never_above=frozenset({"geometry", "conditioned"}),
+    needs=Needs.DISTANCES | Needs.MATCHED_GAPS,
+    estimate=partial(Scout, centered=True),
+)

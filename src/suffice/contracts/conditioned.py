@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from suffice.contracts.base import Contract
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.estimate import Scout
 from suffice.contracts.geometry import geometry_bounds
 from suffice.contracts.intervals import Intervals, log_fall, probability_intervals
+from suffice.contracts.series import conditioned_series
 from suffice.numerics.softmax import at_class, without
 
-__all__ = ["conditioned_bounds", "log_loss_size", "log_total_variation"]
+__all__ = ["CONDITIONED", "conditioned_bounds", "log_loss_size", "log_total_variation"]
 
 
 def log_loss_size(head: SoftmaxHead, movement: Float[Tensor, "queries classes"]) -> Float[Tensor, " queries"]:
@@ -59,3 +63,12 @@ def conditioned_bounds(head: SoftmaxHead, allowances: Allowances, intervals: Int
         gradient=torch.minimum(base.gradient, head.outward(head.scaled(log_gradient), allowances)),
         margin_use=base.margin_use,
     )
+
+
+CONDITIONED = Contract(
+    name="conditioned",
+    bounds=conditioned_bounds,
+    never_above=frozenset({"geometry"}),
+    estimate=partial(Scout, centered=False),
+    series=conditioned_series,
+)

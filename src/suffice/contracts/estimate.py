@@ -33,7 +33,7 @@ class _Moved:
 class Scout:
     """Bounds close to those of the conditioned or the centred contract along multiples of `unit`, beside `extra`."""
 
-    def __init__(self, head: SoftmaxHead, unit: Allowances, *, centered: bool, extra: Allowances | None = None) -> None:
+    def __init__(self, head: SoftmaxHead, unit: Allowances, extra: Allowances | None = None, *, centered: bool) -> None:
         self.head, self.unit, self.centered, self.extra = head, unit, centered, extra
         self.raised = 1 + head.slack
         self.pi = head.log_probabilities.exp()
@@ -59,7 +59,7 @@ class Scout:
             "margin": margin_use(self.head.log_probabilities, movement, self.head.log_error),
         }
 
-    def rows(self, rows: Int[Tensor, " rows"]) -> Scout:
+    def __getitem__(self, rows: Int[Tensor, " rows"]) -> Scout:
         """The scout of some rows."""
         part = object.__new__(Scout)
         for name, value in vars(self).items():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from suffice.contracts.base import Contract
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
 from suffice.numerics.softmax import at_class
 
-__all__ = ["geometry_bounds"]
+__all__ = ["GEOMETRY", "geometry_bounds"]
 
 
 def geometry_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
@@ -30,3 +31,9 @@ def geometry_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
         gradient=outward((2 * head.h_bound * tv + ratio) * head.gradient_scale),
         margin_use=margin_use(head.log_probabilities, outward(2 * d)[:, None].expand_as(allowances.d), head.log_error),
     )
+
+
+GEOMETRY = Contract(
+    name="geometry",
+    bounds=geometry_bounds,
+)

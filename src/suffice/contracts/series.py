@@ -6,7 +6,7 @@ docs/theory.md, 6.8 derives the enclosures. They serve where allowances are smal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,26 +14,16 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from suffice.tolerances.bracket import RELATIVE_WIDTH, Inverse
+from suffice.contracts.base import Enclosure
+from suffice.contracts.bounds import Allowances, SoftmaxHead
+from suffice.numerics.softmax import class_mask
 
-__all__ = ["Enclosure", "Moments", "Sums", "moments", "settle", "sums_over_classes"]
+__all__ = ["MOST_MASS", "Moments", "Sums", "conditioned_series", "moments", "sums_over_classes"]
 
 # Past this share of the mass on one class, plain subtractions lose digits: such rows go to direct evaluation.
 MOST_MASS = 1 - 1e-3
 # Allowances that the series are used for, against underflow of their powers.
 _LEAST = 1e-80
-# Enough for full accuracy from any start that is admitted; evaluations on scalars cost little.
-_SECANT_STEPS = 4
-# The accepted end is this far below the root, relatively: past the rounding of the bounds, so that it is accepted.
-_BELOW = 2e-13
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enclosure:
-    """A bound lies between these two, in exact arithmetic of its inputs."""
-
-    lower: Float[Tensor, " queries"]
-    upper: Float[Tensor, " queries"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +32,8 @@ class Moments:
 
     `peak` is the largest probability, `rest` is 1 - pi_y, `first`..`third` are sum_{i != y} pi_i (g_i + g_y)^k,
     `largest` is max g, `spread` is sum_j pi_j (1 - pi_j) g_j, `curvature` is sum_j pi_j |m_j/2 - t_j^2| with t_j and
-    m_j the first two moments of g_i + g_j over i != j, and `ratio` is the ratio term at factor 1.
+    m_j the first two moments of g_i + g_j over i != j, `ratio` is the ratio term at factor 1, and `scale` the
+    gradient's.
     """
 
     peak: Float[Tensor, " queries"]
@@ -54,6 +45,7 @@ class Moments:
     spread: Float[Tensor, " queries"]
     curvature: Float[Tensor, " queries"]
     ratio: Float[Tensor, " queries"]
+    scale: Float[Tensor, " queries"]
 
     def loss(self, b: Float[Tensor, " queries"]) -> Enclosure:
         """log(1 + S): S is the cubic of its moments plus at most its last term times expm1(2 b max g)."""
@@ -69,21 +61,29 @@ class Moments:
         cap = torch.tanh(reach / 2)
         return Enclosure(lower=torch.minimum(cap, middle - width), upper=torch.minimum(cap, middle + width))
 
-    def gradient(self, b: Float[Tensor, " queries"], scale: Float[Tensor, " queries"]) -> Enclosure:
+    def gradient(self, b: Float[Tensor, " queries"]) -> Enclosure:
         """(2 B_P + b ratio)/tau."""
-        tv = self.probability(b)
-        return Enclosure(lower=(2 * tv.lower + b * self.ratio) * scale, upper=(2 * tv.upper + b * self.ratio) * scale)
+        tv, ratio = self.probability(b), b * self.ratio
+        return Enclosure(lower=(2 * tv.lower + ratio) * self.scale, upper=(2 * tv.upper + ratio) * self.scale)
 
-    def enclosures(
-        self, names: Sequence[str], b: Float[Tensor, " queries"], scale: Float[Tensor, " queries"]
-    ) -> list[Enclosure]:
+    def enclosures(self, names: Sequence[str], b: Float[Tensor, " queries"]) -> list[Enclosure]:
         """The bounds of the given names at the factor b."""
-        made: dict[str, Callable[[Tensor], Enclosure]] = {
-            "loss": self.loss,
-            "probability": self.probability,
-            "gradient": lambda x: self.gradient(x, scale),
-        }
+        made = {"loss": self.loss, "probability": self.probability, "gradient": self.gradient}
         return [made[name](b) for name in names]
+
+    def slopes(self) -> dict[str, Float[Tensor, " queries"]]:
+        """The bounds to first order in b."""
+        tv = torch.minimum(self.largest / 2, self.spread)
+        return {"loss": self.first, "probability": tv, "gradient": (2 * tv + self.ratio) * self.scale}
+
+    def usable(self) -> Bool[Tensor, " queries"]:
+        """Where no subtraction loses digits, and third powers of allowances neither underflow nor overflow."""
+        inside = (self.peak <= MOST_MASS) & (self.largest > _LEAST) & (self.largest < 1 / _LEAST)
+        return inside & (torch.stack(list(self.slopes().values())).amin(dim=0) > _LEAST**2)
+
+    def near(self, b: Float[Tensor, " queries"], factor: float) -> Bool[Tensor, " queries"]:
+        """b max g <= factor: the remainders are derived up to 1/4."""
+        return b * self.largest <= factor
 
 
 def _expm1_above(x: Tensor) -> Tensor:
@@ -140,7 +140,7 @@ def sums_over_classes(
     )
 
 
-def moments(sums: Sums) -> Moments:
+def moments(sums: Sums, scale: Float[Tensor, " queries"]) -> Moments:
     """Weights to probabilities, and the binomials of (g_i + g_y)^k; all terms are nonnegative."""
     per_total = 1 / sums.total
     rest, s1, s2, s3 = (each * per_total for each in sums.others)
@@ -155,52 +155,14 @@ def moments(sums: Sums) -> Moments:
         spread=sums.spread * per_total * per_total,
         curvature=sums.curvature * per_total * per_total * per_total,
         ratio=2 * rest if not sums.ratio else sums.ratio[0] * per_total + rest * sums.ratio[1],
+        scale=scale,
     )
 
 
-def settle(
-    sums: Moments,
-    budgets: dict[str, Float[Tensor, " queries"]],
-    scale: Float[Tensor, " queries"],
-    slack: Float[Tensor, " queries"],
-) -> tuple[Inverse, Bool[Tensor, " queries"]]:
-    """Invert the conditioned bounds on scalars, and say which rows are settled.
-
-    A row is settled if its lower end is accepted by the upper enclosures (raised by the slack) and an upper end within
-    1e-9 of it is rejected by a lower enclosure (lowered by the slack): both then hold in exact arithmetic. The secant
-    method in (log b, log load) that finds the ends proves nothing, and a row where it fails is just not settled.
-    """
-    names = list(budgets)
-
-    def load(b: Tensor) -> Tensor:
-        # the slack of the series, of a direct evaluation, and the one that such an evaluation adds
-        enclosures = zip(names, sums.enclosures(names, b, scale), strict=True)
-        shares = [enclosure.upper * (1 + 3 * slack) / budgets[name] for name, enclosure in enclosures]
-        return torch.stack(shares).amax(dim=0)
-
-    slopes = {
-        "loss": sums.first,
-        "probability": torch.minimum(sums.largest / 2, sums.spread),
-        "gradient": (2 * torch.minimum(sums.largest / 2, sums.spread) + sums.ratio) * scale,
-    }
-    start = torch.stack([budgets[name] / slopes[name] for name in names]).amin(dim=0)
-    # third powers of allowances in this range neither underflow nor overflow, nor do the sums that matter
-    usable = (sums.peak <= MOST_MASS) & (sums.largest > _LEAST) & (sums.largest < 1 / _LEAST)
-    usable &= torch.stack(list(slopes.values())).amin(dim=0) > _LEAST**2
-    usable &= torch.isfinite(start) & (start > 0) & (start * sums.largest < 0.1)
-    b = torch.where(usable, start, 1.0)
-    error = torch.log(load(b))
-    power = torch.ones_like(error)
-    for _ in range(_SECANT_STEPS):
-        step = -error / power
-        b = b * torch.exp(step)
-        following = torch.log(load(b))
-        power = torch.where(step.abs() > 1e-7, (following - error) / step, power).clamp(0.5, 2)
-        error = following
-    low = b * (1 - _BELOW)
-    high = low * (1 + 0.99 * RELATIVE_WIDTH)
-    enclosures = zip(names, sums.enclosures(names, high, scale), strict=True)
-    lowest, binding = torch.stack([e.lower * (1 - slack) / budgets[name] for name, e in enclosures]).max(dim=0)
-    # the remainders are derived for eta = 2 b max g <= 1/2
-    settled = usable & (load(low) <= 1) & (lowest > 1) & (low > 0) & (high * sums.largest <= 0.25)
-    return Inverse(accepted=low, rejected=high, binding=binding, evaluations=_SECANT_STEPS + 3), settled
+def conditioned_series(head: SoftmaxHead, unit: Allowances) -> Moments | None:
+    """The conditioned contract along multiples of `unit`, or None: they are derived for |h_j| <= 1."""
+    if head.h_bound != 1:
+        return None
+    is_target = class_mask(head.target, head.log_probabilities.shape[1])
+    pi = head.log_probabilities.exp()
+    return moments(sums_over_classes(pi, pi.sum(dim=1, keepdim=True), unit.d, unit.a, is_target), head.gradient_scale)

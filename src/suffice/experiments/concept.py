@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 
-from suffice.contracts.conditioned import conditioned_bounds
+from suffice.contracts.conditioned import CONDITIONED
 from suffice.experiments.distribution import tolerance_columns
 from suffice.experiments.document import Picture, Section
 from suffice.experiments.figures import ACTUAL, CERTIFICATE, GREY, dimension_color, figure_with, legend
 from suffice.experiments.saved import Saved, Tick
 from suffice.pairs.debye import DebyePair
-from suffice.realizations.analytic import prepare, uniform_allowances
+from suffice.realizations.analytic import realize_contrastive
 from suffice.states import States
 from suffice.truth.next_terms import SMALLEST_NU, ratio_error
 
@@ -35,13 +35,13 @@ def reproduce_concept(saved: Saved, tick: Tick) -> Section:
     nu = strict[1].bank.nu
     _draw_allowance(a, nu)
     for (index, state), color, word in ((strict, CERTIFICATE, "strict"), (lenient, ACTUAL, "lenient")):
-        head = prepare(state, _PAIR, distances=False)
-        p = head.head.log_probabilities[0].exp().sort(descending=True).values[:8].numpy()
+        realized = realize_contrastive(state, _PAIR)
+        p = realized.head().log_probabilities[0].exp().sort(descending=True).values[:8].numpy()
         offset = -0.2 if word == "strict" else 0.2
         b.bar(np.arange(len(p)) + offset, p, width=0.4, color=color, label=f"{word} state")
         scale = np.geomspace(joint[index] / 300, joint[index] * 300, 61)
-        unit = uniform_allowances(head, matched_gaps=False)
-        bounds = [conditioned_bounds(head.head, unit.scaled(torch.tensor([x], dtype=torch.float64))) for x in scale]
+        family = realized.unit_family(CONDITIONED)
+        bounds = [family.at(torch.tensor([x], dtype=torch.float64)) for x in scale]
         c.loglog(scale, [each.gradient.item() for each in bounds], color=color)
         c.loglog(scale, [each.loss.item() for each in bounds], color=color, ls="--")
         c.axvline(joint[index], color=color, lw=0.6)

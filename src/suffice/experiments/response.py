@@ -10,9 +10,8 @@ from torch import Tensor
 
 from suffice.numerics.softmax import at_class, without
 from suffice.objectives.contrastive import combine, objective_weights, radial_slopes
-from suffice.pairs.base import Pair
 from suffice.pairs.perturbed import ramp
-from suffice.realizations.analytic import Prepared
+from suffice.realizations.analytic import AnalyticRealized
 from suffice.states import Geometry, States
 
 __all__ = ["Direction", "Response", "Threshold", "ramp_direction"]
@@ -63,14 +62,14 @@ class Response:
     inverse_radii: Float[Tensor, "queries classes"]
 
     @classmethod
-    def of(cls, prepared: Prepared, pair: Pair) -> Response:
+    def of(cls, realized: AnalyticRealized) -> Response:
         """From states that are ready for a contract."""
-        r, log_pi = prepared.geometry.radii, prepared.head.log_probabilities
+        r, log_pi = realized.geometry.radii, realized.head().log_probabilities
         return cls(
-            states=prepared.states,
+            states=realized.states,
             log_pi=log_pi,
-            weights=objective_weights(log_pi, prepared.states.labels),
-            slopes=radial_slopes(prepared.geometry, pair),
+            weights=objective_weights(log_pi, realized.states.labels),
+            slopes=radial_slopes(realized.geometry, realized.pair),
             inverse_radii=torch.where(r > 0, 1 / torch.where(r > 0, r, 1.0), 0.0),
         )
 

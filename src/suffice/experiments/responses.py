@@ -19,7 +19,7 @@ from suffice.experiments.saved import Columns, Saved, Tick
 from suffice.experiments.worst_case import worst_direction
 from suffice.pairs.debye import DebyePair
 from suffice.pairs.perturbed import ramp
-from suffice.realizations.analytic import prepare
+from suffice.realizations.analytic import realize_contrastive
 from suffice.states import States
 from suffice.tolerances.tolerance import tolerance
 from suffice.truth.geometry import exact_geometry
@@ -44,12 +44,12 @@ def response_columns(states: States) -> Columns:
 
 
 def _columns(states: States) -> Columns:
-    prepared = prepare(states, _PAIR, distances=False)
-    geometry = prepared.geometry
+    realized = realize_contrastive(states, _PAIR)
+    geometry = realized.geometry
     # the premise of app:actual-response: with it the perturbed ratio stays within 1 for b up to 1
     ratio, slope = _PAIR.ratio(geometry.nu, geometry.radii), ramp.derivative(geometry.nu, geometry.radii)
     within = ((ratio >= 0) & (ratio <= 1) & (slope >= 0) & (slope <= 1)).all(dim=1)
-    response = Response.of(prepared, _PAIR)
+    response = Response.of(realized)
     found: Columns = {"premise": within.numpy(), "largest_ratio": ratio.amax(dim=1).numpy()}
     kept = torch.ones(len(states), dtype=torch.bool)
     directions = {"ramp": ramp_direction(geometry), "worst": worst_direction(geometry, response)}

@@ -51,6 +51,17 @@ class DebyePair:
             )
 
     @property
+    def name(self) -> str:
+        """Such as "debye2"."""
+        return f"debye{self.order}"
+
+    @property
+    def simple_envelope(self) -> Allowance | None:
+        """At order 2 the uniform quarter of thm:a2: no envelope of that order is anywhere above it but the paper's
+        preliminary one (docs/theory.md, 3.6)."""
+        return Uniform("quarter") if self.order == 2 and self.envelope != Uniform("preliminary") else None
+
+    @property
     def allowances(self) -> Allowance:
         """The envelope in use."""
         return BestAllowance(self.order) if self.envelope is None else self.envelope

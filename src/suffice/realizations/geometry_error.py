@@ -6,7 +6,7 @@ The exact geometry is that of the stored inputs: mu_j is the stored row over its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -43,6 +43,11 @@ class GeometryError:
     high: Float[Tensor, "queries classes"]
     s_r: Float[Tensor, "queries classes"]
     s_k: Float[Tensor, " classes"]
+
+    def __getitem__(self, rows: Tensor) -> GeometryError:
+        """That of some rows."""
+        of_gap, low, high, s_r = (x[rows] for x in (self.of_gap, self.low, self.high, self.s_r))
+        return replace(self, of_gap=of_gap, low=low, high=high, s_r=s_r)
 
 
 def direction_error(dim: int) -> float:

@@ -1,22 +1,35 @@
-"""The supervised vMF objective (app:objectives): a sampled normaliser term and a ratio-dependent attraction."""
+"""The supervised vMF objective (app:objectives) under a pair: a sampled normaliser term, a ratio-dependent attraction.
+
+It is not one softmax: it has a bound on its loss of its own (docs/theory.md, 6.7), whatever the contract.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from suffice.contracts.base import Contract
+from suffice.contracts.bounds import Bounds, grown
 from suffice.contracts.intervals import log_fall
-from suffice.numerics.checks import finite
+from suffice.contracts.sensitivity import Sensitivity
 from suffice.numerics.compensated import safe_length
-from suffice.objectives.contrastive import class_scores
+from suffice.objectives.supervised import SupervisedStates
 from suffice.pairs.base import Pair
-from suffice.realizations.analytic import own_allowances, prepare
+from suffice.realizations.analytic import realize_contrastive, realize_pair
+from suffice.realizations.base import Realized
 from suffice.states import ClassBank, States
 
-__all__ = ["SupervisedEvaluation", "evaluate_supervised", "supervised_uniform_bound"]
+__all__ = [
+    "SampledAllowances",
+    "SupervisedEvaluation",
+    "SupervisedRealized",
+    "evaluate_supervised",
+    "supervised_uniform_bound",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +42,7 @@ class SupervisedEvaluation:
     scope: str = "analytic"
 
 
-def supervised_uniform_bound(beta: float, b: Float[Tensor, ...]) -> Float[Tensor, ...]:
+def supervised_uniform_bound(beta: float | Tensor, b: Float[Tensor, ...]) -> Float[Tensor, ...]:
     """beta (3b + b^2): for a ratio error of at most b everywhere, any samples, any class."""
     return beta * (3 * b + b * b)
 
@@ -49,51 +62,222 @@ def evaluate_supervised(
     |A(a)A(k) - R(a)R(k)| <= A(a) a_k + (A(k) + a_k) a_a. The uniform one is beta(3b + b^2) with b the largest allowance
     on the range in use.
     """
-    finite("samples", samples)
-    if not beta > 0:
-        raise ValueError(f"Expected beta > 0, but got {beta}")
-    norms = torch.linalg.vector_norm(samples, dim=2)
-    if bool(((norms - 1).abs() > 1e-6).any()):
-        raise ValueError("Expected unit samples, but some have another norm; see suffice.objectives.sample_vmf")
-    normaliser, normaliser_bound, worst = _normaliser(bank, samples, beta, pair)
-    length = safe_length(embeddings)
-    cosine = (embeddings * bank.directions[labels]).sum(dim=1) / length.clamp_min(torch.finfo(length.dtype).tiny)
-    k = bank.concentrations[labels]
-    at_a, at_k = pair.ratio(bank.nu, length), pair.ratio(bank.nu, k)
-    # the exact length and cosine are these to sums of dim terms, absolutely for the cosine
-    rounding = 8 * (bank.dim + 32) * torch.finfo(length.dtype).eps
-    a_a = pair.allowance_over(bank.nu, length * (1 - rounding), length * (1 + rounding))
-    a_k = pair.allowance(bank.nu, k)
-    attraction_bound = beta * (cosine.abs() + rounding) * (at_a.abs() * a_k + (at_k.abs() + a_k) * a_a)
-    largest = torch.maximum(worst, torch.maximum(a_a, a_k))
-    # sums over samples and classes of nonnegative terms: outward
-    outward = 1 + 8 * (bank.num_classes + samples.shape[1] + bank.dim + 64) * torch.finfo(length.dtype).eps
+    realized = SupervisedRealized(SupervisedStates(bank, embeddings, labels, samples, beta), pair)
     return SupervisedEvaluation(
-        loss=normaliser - beta * at_a * at_k * cosine,
-        refined_bound=(normaliser_bound + attraction_bound) * outward,
-        uniform_bound=supervised_uniform_bound(beta, largest) * outward,
+        loss=realized.evaluate(),
+        refined_bound=realized.refined(realized.own()),
+        uniform_bound=supervised_uniform_bound(realized.states.beta, realized.largest()) * realized.outward,
     )
 
 
-def _normaliser(bank: ClassBank, samples: Tensor, beta: float, pair: Pair) -> tuple[Tensor, Tensor, Tensor]:
-    """The mean over samples of the log-sum-exp, its bound, and the largest pointwise allowance on any path."""
-    queries, count, _ = samples.shape
-    total, bound = (torch.zeros(queries, dtype=torch.float64, device=samples.device) for _ in range(2))
-    worst = torch.zeros_like(total)
-    labels = torch.zeros(queries, dtype=torch.int64, device=samples.device)
-    for index in range(count):
-        # the radius |k_j mu_j + beta s| is that of a state with f = beta s at temperature 1
-        states = States(bank, beta * samples[:, index], labels, 1.0)
-        prepared = prepare(states, pair, distances=False)
-        geometry, log_pi = prepared.geometry, prepared.head.log_probabilities
-        d = own_allowances(prepared, pair, matched_gaps=False).d
-        scores = class_scores(states, geometry, pair)
-        total += scores.logsumexp(dim=1)
-        # log sum pi e^d = log(1 + sum pi expm1(d)); the lower side is never larger (Cauchy-Schwarz)
-        log_size = (log_pi + d + log_fall(d)).logsumexp(dim=1)
-        bound += torch.logaddexp(torch.zeros_like(log_size), log_size) * (1 + prepared.head.slack)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledAllowances:
+    """Score allowances of every sample's softmax, and ratio allowances at |z| and at k_y."""
+
+    d: Float[Tensor, "queries count classes"]
+    at_length: Float[Tensor, " queries"]
+    at_target: Float[Tensor, " queries"]
+
+    def __getitem__(self, rows: Tensor) -> SampledAllowances:
+        """Those of some rows."""
+        return SampledAllowances(d=self.d[rows], at_length=self.at_length[rows], at_target=self.at_target[rows])
+
+    def scaled(self, factor: Float[Tensor, " queries"]) -> SampledAllowances:
+        """All of them times a factor a row, outward."""
+        return SampledAllowances(
+            d=grown(self.d, factor), at_length=grown(self.at_length, factor), at_target=grown(self.at_target, factor)
+        )
+
+
+class SupervisedRealized(Realized):
+    """The objective's parts under a pair: every sample's softmax, |z|, the cosine, and the ratios at |z| and k_y.
+
+    A common sample s stands for a state with f = beta s at temperature 1: the radius is |k_j mu_j + beta s|.
+    """
+
+    _shared = frozenset({"pair"})
+    covers = frozenset({"loss"})
+    states: SupervisedStates
+
+    def __init__(self, states: SupervisedStates, pair: Pair) -> None:
+        self.states, self.pair = states, pair
+        bank = states.bank
+        labels = torch.zeros_like(states.labels)
+        features = states.beta[:, None, None] * states.samples
+        sampled = [
+            realize_contrastive(States(bank, features[:, index], labels, 1.0), pair)
+            for index in range(states.num_samples)
+        ]
+        self.scores = torch.stack([each.scores for each in sampled], dim=1)
+        self.log_probabilities = torch.stack([each.head().log_probabilities for each in sampled], dim=1)
+        self.slacks = torch.stack([each.head().slack for each in sampled], dim=1)
+        self.gaps = torch.stack([each.unit().d for each in sampled], dim=1)
         # an average of the allowance over each path: enough for beta b, since the path is at most beta long
-        at_computed = pair.score_allowance(geometry.nu, geometry.concentrations, geometry.radii, geometry.squared_gaps)
-        paths = torch.where(geometry.gaps > 0, at_computed / geometry.gaps, 0.0)
-        worst = torch.maximum(worst, torch.maximum(paths, d / beta).amax(dim=1))
-    return total / count, bound / count, worst
+        self.paths = torch.stack([_path_average(each.own().d, each, pair) for each in sampled], dim=1)
+        length = safe_length(states.embeddings)
+        inner = (states.embeddings * bank.directions[states.labels]).sum(dim=1)
+        self.cosine = inner / length.clamp_min(torch.finfo(length.dtype).tiny)
+        k = bank.concentrations[states.labels]
+        self.ratio_at_length, self.ratio_at_target = pair.ratio(bank.nu, length), pair.ratio(bank.nu, k)
+        # the exact length and cosine are these to sums of dim terms, absolutely for the cosine
+        rounding = self._rounding
+        self._own = SampledAllowances(
+            d=torch.stack([each.own().d for each in sampled], dim=1),
+            at_length=pair.allowance_over(bank.nu, length * (1 - rounding), length * (1 + rounding)),
+            at_target=pair.allowance(bank.nu, k),
+        )
+
+    def under(self, pair: Pair) -> SupervisedRealized:
+        """Another pair at the same states."""
+        return SupervisedRealized(self.states, pair)
+
+    @property
+    def _rounding(self) -> float:
+        return 8 * (self.states.bank.dim + 32) * torch.finfo(torch.float64).eps
+
+    @property
+    def outward(self) -> float:
+        """Sums over samples and classes of nonnegative terms: past their roundings."""
+        bank = self.states.bank
+        terms = bank.num_classes + self.states.num_samples + bank.dim + 64
+        return 1 + 8 * terms * torch.finfo(torch.float64).eps
+
+    @property
+    def like(self) -> Float[Tensor, " queries"]:
+        """One number a state."""
+        return self.states.beta
+
+    def evaluate(self) -> Float[Tensor, " queries"]:
+        """The loss under the pair."""
+        attraction = self.states.beta * self.ratio_at_length * self.ratio_at_target * self.cosine
+        return _mean(self.scores.logsumexp(dim=2)) - attraction
+
+    def head(self, _needs: Any = None) -> Any:
+        """There is none."""
+        raise TypeError("SupervisedStates are a mean over samples, not one softmax: they have no head")
+
+    def own(self, _needs: Any = None) -> Any:
+        """The pair's."""
+        return self._own
+
+    def unit(self, _needs: Any = None) -> Any:
+        """A ratio error of at most 1 everywhere."""
+        return SampledAllowances(
+            d=self.gaps, at_length=torch.ones_like(self.like), at_target=torch.ones_like(self.like)
+        )
+
+    def described(self) -> dict[str, Float[Tensor, " queries"]]:
+        """There is no probability of a target in this loss."""
+        return {"target_probability": torch.full_like(self.like, torch.nan)}
+
+    def largest(self) -> Float[Tensor, " queries"]:
+        """The largest pointwise allowance on the range in use."""
+        own, beta = self._own, self.states.beta[:, None, None]
+        worst = torch.maximum(self.paths, own.d / beta).amax(dim=(1, 2))
+        return torch.maximum(worst, torch.maximum(own.at_length, own.at_target))
+
+    def refined(self, allowances: SampledAllowances) -> Float[Tensor, " queries"]:
+        """mean_s log(1 + sum_j pi_j expm1(d_j)) + beta |cos| (|A(a)| a_k + (|A(k)| + a_k) a_a), outward.
+
+        The lower side of a log-sum-exp's change is never larger (Cauchy-Schwarz).
+        """
+        d, a_a, a_k = allowances.d, allowances.at_length, allowances.at_target
+        log_size = (self.log_probabilities + d + log_fall(d)).logsumexp(dim=2)
+        normaliser = _mean(torch.logaddexp(torch.zeros_like(log_size), log_size) * (1 + self.slacks))
+        ratios = self.ratio_at_length.abs() * a_k + (self.ratio_at_target.abs() + a_k) * a_a
+        attraction = self.states.beta * (self.cosine.abs() + self._rounding) * ratios
+        return ((normaliser + attraction) * self.outward).nan_to_num(nan=torch.inf, posinf=torch.inf)
+
+    def bounds(self, _contract: Contract, allowances: Any = None) -> Bounds:
+        """The objective's own bound on the loss; there is none on anything else."""
+        nothing = torch.full_like(self.like, torch.inf)
+        refined = self.refined(self._own if allowances is None else allowances)
+        return Bounds(loss=refined, probability=nothing, gradient=nothing, margin_use=nothing)
+
+    def own_family(self, contract: Contract) -> SampledFamily:
+        """Multiples of the pair's allowances."""
+        return SampledFamily(realized=self, contract=contract, unit=self._own)
+
+    def unit_family(self, contract: Contract) -> SampledFamily:
+        """Multiples of a ratio error of 1."""
+        return SampledFamily(realized=self, contract=contract, unit=self.unit())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledFamily:
+    """Multiples of some sampled allowances under the objective's own bound."""
+
+    realized: SupervisedRealized
+    contract: Contract
+    unit: SampledAllowances
+
+    def __len__(self) -> int:
+        return len(self.realized)
+
+    def __getitem__(self, rows: Tensor) -> SampledFamily:
+        """The family of some rows."""
+        return SampledFamily(realized=self.realized[rows], contract=self.contract, unit=self.unit[rows])
+
+    def at(self, b: Float[Tensor, " queries"]) -> Bounds:
+        """The bound at b times the unit."""
+        return self.realized.bounds(self.contract, self.unit.scaled(b))
+
+    def alone(self) -> None:
+        """Nothing stands beside the family."""
+        return
+
+    def slopes(self) -> Sensitivity:
+        """mean_s sum_j pi_j d_j + beta |cos| (|A(a)| a_k + |A(k)| a_a)."""
+        made, unit = self.realized, self.unit
+        normaliser = _mean((made.log_probabilities.exp() * unit.d).sum(dim=2))
+        ratios = made.ratio_at_length.abs() * unit.at_target + made.ratio_at_target.abs() * unit.at_length
+        loss = normaliser + made.states.beta * made.cosine.abs() * ratios
+        nothing = torch.zeros_like(loss)
+        return Sensitivity(loss=loss, probability=nothing, gradient=nothing)
+
+    def saturated_start(self, loss: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
+        """No class of one sample uses up the budget of a mean."""
+        return torch.full_like(loss, torch.inf)
+
+    def reach(self) -> Float[Tensor, " queries"]:
+        """Past this every exponential has run its course."""
+        d = self.unit.d.flatten(1)
+        positive = torch.where(d > 0, d, torch.inf).amin(dim=1)
+        reach = (2000 - 4 * self.realized.log_probabilities.flatten(1).amin(dim=1)) / positive
+        return torch.where(positive < torch.inf, reach, 1.0)
+
+    def known(self) -> Bool[Tensor, " queries"]:
+        """Where every sample's softmax is."""
+        return torch.isfinite(self.realized.slacks).all(dim=1)
+
+    def estimate(self) -> None:
+        """None: the bound is cheap."""
+        return
+
+    def series(self) -> None:
+        """None."""
+        return
+
+    def slack(self) -> Float[Tensor, " queries"]:
+        """The largest of the samples'."""
+        return self.realized.slacks.amax(dim=1)
+
+
+@realize_pair.register(SupervisedStates)
+def realize_supervised(states: SupervisedStates, pair: Pair) -> SupervisedRealized:
+    """The supervised objective under a pair."""
+    return SupervisedRealized(states, pair)
+
+
+def _path_average(d: Tensor, realized: Any, pair: Pair) -> Tensor:
+    geometry = realized.geometry
+    at_computed = pair.score_allowance(geometry.nu, geometry.concentrations, geometry.radii, geometry.squared_gaps)
+    return torch.where(geometry.gaps > 0, at_computed / geometry.gaps, torch.zeros_like(d))
+
+
+def _mean(values: Float[Tensor, "queries count"]) -> Float[Tensor, " queries"]:
+    """The mean over samples, added up in their order."""
+    total = torch.zeros_like(values[:, 0])
+    for index in range(values.shape[1]):
+        total = total + values[:, index]
+    return total / values.shape[1]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from suffice.audits.ledger import read_header, read_results
 from suffice.audits.plan import Plan
 from suffice.certificates.certify import certify
 from suffice.store.reader import Collection
 
-__all__ = ["explain_audited"]
+__all__ = ["explain_audited", "explain_found"]
 
 
 def explain_audited(folder: Path, collection: Collection, state: str) -> str:
@@ -18,23 +19,29 @@ def explain_audited(folder: Path, collection: Collection, state: str) -> str:
         rows = (columns["id"] == state).nonzero()[0]
         if len(rows):
             found = {name: column[rows[0]] for name, column in columns.items()}
-            break
-    else:
-        raise KeyError(f"the audit in {folder} has no state {state!r}; ids are in its results/*.parquet")
-    plan = Plan(**read_header(folder)["plan"])
+            return explain_found(found, Plan.from_record(read_header(folder)["plan"]), collection)
+    raise KeyError(f"the audit in {folder} has no state {state!r}; ids are in its results/*.parquet")
+
+
+def explain_found(found: dict[str, Any], plan: Plan, collection: Collection) -> str:
+    """The same from the state's row of results."""
     wanted = next(b for b in collection.read_part(found["part"], []) if found["row"] in b.rows)
     index = wanted.rows.index(found["row"])
-    certificate = certify(wanted.states[index : index + 1], plan.budgets, plan.pair, plan.contract, **plan.settings)
-    cheapest = f"debye{found['cheapest_order']}" if found["cheapest_order"] else "none up to debye6"
-    return "\n".join(
-        [
-            f"{state}: {found['source']} on {found['dataset']}, run {found['run']}, step {found['step']}",
-            f"p = {found['dim']}, {found['classes']} classes, tau = {found['temperature']:g}, "
-            f"label {found['label']}, target probability {found['target_probability']:.3g}",
-            f"b* = {found['b']:.4g} ({found['status']}, {found['binding']} binds; "
-            f"first order {found['b_first_order']:.4g})",
-            f"verdict {found['verdict']}, decided by {found['tier']}, headroom {found['headroom']:.4g}, "
-            f"cheapest adequate order: {cheapest}",
-            str(certificate.explain(0)),
-        ]
-    )
+    certificate = certify(wanted.states[index : index + 1], plan.budgets, plan.realization, plan.chosen)
+    lines = [
+        f"{found['id']}: {found['source']} on {found['dataset']}, run {found['run']}, step {found['step']}",
+        f"p = {found['dim']}, {found['classes']} classes, tau = {found['temperature']:g}, "
+        f"label {found['label']}, target probability {found['target_probability']:.3g}",
+        f"b* = {found['b']:.4g} ({found['status']}, {found['binding']} binds; "
+        f"first order {found['b_first_order']:.4g})",
+        f"verdict {found['verdict']}, decided by {found['tier']}, headroom {found['headroom']:.4g}{_cheapest(found)}",
+    ]
+    return "\n".join([*lines, str(certificate.explain(0))])
+
+
+def _cheapest(found: dict[str, Any]) -> str:
+    """Of the orders of the ladder, where a pair was audited."""
+    if "cheapest_order" not in found:
+        return ""
+    order = found["cheapest_order"]
+    return f", cheapest adequate order: {f'debye{order}' if order else 'none up to debye6'}"

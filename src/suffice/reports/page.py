@@ -14,11 +14,14 @@ from plotly.offline import get_plotlyjs
 from suffice.audits.ledger import read_results
 from suffice.audits.plan import Plan
 from suffice.audits.rows import ORDERS
-from suffice.reports.inspection import explain_audited
+from suffice.reports.inspection import explain_found
 from suffice.store.manifest import write_whole
 from suffice.store.reader import Collection
+from suffice.words import Outcome
 
-__all__ = ["write_page"]
+__all__ = ["Sketch", "write_page"]
+
+Columns = dict[str, np.ndarray[Any, Any]]
 
 # More points than this make a page slow; of a larger audit every n-th state is drawn, and the page says so.
 _MOST_POINTS = 6000
@@ -26,25 +29,49 @@ _HARDEST = 10
 _POINT_COLUMNS = ("id", "source", "dataset", "dim", "temperature", "b", "b_conditioned")
 
 
-def write_page(folder: Path, collection: Collection) -> Path:
-    """Write the page of a finished audit from its summary and results."""
+class Sketch:
+    """What the page draws of the results, gathered in one pass over their files: every n-th state, and the hardest."""
+
+    def __init__(self, states: int) -> None:
+        self.stride = max(1, math.ceil(states / _MOST_POINTS))
+        self.points: list[dict[str, Any]] = []
+        self.hardest: list[dict[str, Any]] = []
+        self._number = 0
+
+    def add(self, columns: Columns) -> None:
+        """One result file."""
+        count = len(columns["id"])
+        orders = [order for order in ORDERS if f"headroom_{order}" in columns]
+        for row in range((-self._number) % self.stride, count, self.stride):
+            self.points.append(_point(columns, row, orders))
+        self._number += count
+        smallest = np.argsort(columns["b"], kind="stable")[:_HARDEST]
+        self.hardest += [{name: column[row] for name, column in columns.items()} for row in smallest]
+        self.hardest = sorted(self.hardest, key=lambda found: (float(found["b"]), str(found["id"])))[:_HARDEST]
+
+
+def write_page(folder: Path, collection: Collection, sketch: Sketch | None = None) -> Path:
+    """Write the page of a finished audit; `sketch` is made from its results if it is not at hand."""
     record = json.loads((folder / "summary.json").read_text())
-    total = record["summary"]["states"]
-    stride = max(1, math.ceil(total / _MOST_POINTS))
-    points = _points(folder, stride)
+    if sketch is None:
+        sketch = Sketch(record["summary"]["states"])
+        for columns in read_results(folder):
+            sketch.add(columns)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("suffice.reports"), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    plan = Plan(**record["plan"])
-    drawn = {"points": points, "orders": list(ORDERS), "rungs": record["summary"].get("rungs", {})}
+    plan = Plan.from_record(record["plan"])
+    orders = [order for order in ORDERS if str(order) in record["summary"]["open_by_order"]]
+    drawn = {"points": sketch.points, "orders": orders, "rungs": record["summary"].get("rungs", {})}
+    hardest = [{"id": str(found["id"]), "text": explain_found(found, plan, collection)} for found in sketch.hardest]
     page = environment.get_template("page.html").render(
         record=record,
         summary=record["summary"],
         question=plan.words(),
         answer=_answer(record["summary"]),
         scope=plan.covered,
-        stride=stride,
-        hardest=[{"id": name, "text": explain_audited(folder, collection, name)} for name in _hardest(folder)],
+        stride=sketch.stride,
+        hardest=hardest,
         # a closing tag inside a string would end the script
         data=json.dumps(drawn).replace("</", "<\\/"),
         plotly=get_plotlyjs(),
@@ -52,6 +79,19 @@ def write_page(folder: Path, collection: Collection) -> Path:
     path = folder / "report.html"
     write_whole(path, page.encode())
     return path
+
+
+def _point(columns: Columns, row: int, orders: list[int]) -> dict[str, Any]:
+    """One state, as little as the charts need."""
+    point = {name: _plain(columns[name][row]) for name in (*_POINT_COLUMNS, "target_probability")}
+    point["binding"] = str(columns["binding"][row])
+    point["verdict"] = str(columns["verdict"][row])
+    point["bounded"] = bool(columns["status"][row] == Outcome.BOUNDED)
+    point["headroom"] = [_plain(columns[f"headroom_{order}"][row]) for order in orders]
+    # the ratio itself, with its digits: a quotient of two rounded numbers would show their rounding
+    with np.errstate(divide="ignore", invalid="ignore"):
+        point["first_order"] = _plain(columns["b_first_order"][row] / columns["b_conditioned"][row], digits=12)
+    return point
 
 
 def _answer(summary: dict[str, Any]) -> str:
@@ -71,27 +111,6 @@ def _answer(summary: dict[str, Any]) -> str:
     return out
 
 
-def _points(folder: Path, stride: int) -> list[dict[str, Any]]:
-    """Every stride-th state, as little as the charts need."""
-    points = []
-    number = 0
-    for columns in read_results(folder):
-        count = len(columns["id"])
-        for row in range((-number) % stride, count, stride):
-            point = {name: _plain(columns[name][row]) for name in _POINT_COLUMNS}
-            point["target_probability"] = _plain(columns["target_probability"][row])
-            point["binding"] = str(columns["binding"][row])
-            point["verdict"] = str(columns["verdict"][row])
-            point["bounded"] = bool(columns["status"][row] == "bounded")
-            point["headroom"] = [_plain(columns[f"headroom_{order}"][row]) for order in ORDERS]
-            # the ratio itself, with its digits: a quotient of two rounded numbers would show their rounding
-            with np.errstate(divide="ignore", invalid="ignore"):
-                point["first_order"] = _plain(columns["b_first_order"][row] / columns["b_conditioned"][row], digits=12)
-            points.append(point)
-        number += count
-    return points
-
-
 def _plain(value: Any, digits: int = 6) -> Any:
     """A number or a word that JSON has; what is not finite becomes null."""
     if isinstance(value, str):
@@ -100,13 +119,3 @@ def _plain(value: Any, digits: int = 6) -> Any:
     if isinstance(number, float):
         return float(f"{number:.{digits}g}") if math.isfinite(number) else None
     return number
-
-
-def _hardest(folder: Path) -> list[str]:
-    """The states with the smallest tolerances."""
-    best: list[tuple[float, str]] = []
-    for columns in read_results(folder):
-        order = np.argsort(columns["b"], kind="stable")[:_HARDEST]
-        best += [(float(columns["b"][row]), str(columns["id"][row])) for row in order]
-        best = sorted(best)[:_HARDEST]
-    return [name for _, name in best]

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-__all__ = ["RELATIVE_WIDTH", "Inverse", "Judged", "invert"]
+__all__ = ["RELATIVE_WIDTH", "Inverse", "Judged", "bracket"]
 
 # The accepted and the rejected end are at most this far apart, relatively.
 RELATIVE_WIDTH = 1e-9
@@ -40,7 +40,7 @@ class Inverse:
     evaluations: int
 
 
-def invert(
+def bracket(
     judge: Judge,
     starts: Sequence[Float[Tensor, " queries"]],
     cap: Float[Tensor, " queries"],

@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from suffice.budgets import Budgets
-from suffice.contracts.conditioned import conditioned_bounds
-from suffice.contracts.series import MOST_MASS, Sums, moments, settle, sums_over_classes
+from suffice.contracts.conditioned import CONDITIONED
+from suffice.contracts.series import MOST_MASS, Sums, moments, sums_over_classes
 from suffice.numerics.compensated import squared_radius, two_product
 from suffice.numerics.rounding import unit_roundoff
 from suffice.numerics.softmax import class_mask
@@ -24,9 +24,10 @@ from suffice.pairs import ladder
 from suffice.pairs.debye import DebyePair
 from suffice.pairs.envelopes import ClosedForm
 from suffice.pairs.roundings import formula_roundings
-from suffice.realizations.analytic import own_allowances, prepare
+from suffice.realizations.analytic import realize_contrastive
 from suffice.realizations.geometry_error import OUTWARD, gap_roundings
 from suffice.states import States
+from suffice.tolerances.series import settle
 from suffice.tolerances.tolerance import tolerance
 
 __all__ = ["FusedAudit", "chunk_rows", "conditioned_audit"]
@@ -80,7 +81,7 @@ def conditioned_audit(states: States, budgets: Budgets, order: int = 2, *, mode:
     for start in range(0, len(states), _BLOCK_ROWS):
         block = slice(start, start + _BLOCK_ROWS)
         part = states[block]
-        limits = {name: budgets.rows(name, start, part.temperature) for name in budgets.names}
+        limits = budgets[block].limits(part.temperature)
         for column, values in zip((*numbers, *flags), _block(part, limits, order, mode), strict=True):
             column[block] = values
     loss, loss_bound, probability_bound, gradient_bound, b, upper = numbers
@@ -147,12 +148,12 @@ def _decide(
     """Loss, bounds, b*, verdict and the rows that must be evaluated directly, from the sums over classes."""
     loss = softmax.peak + torch.log(uniform_sums.total) - softmax.target
     u = torch.finfo(loss.dtype).eps / 2
-    # as SoftmaxHead.slack with the log_error of `prepare`; x e^x is above expm1(x), also where that is compiled
+    # as SoftmaxHead.slack of `realize_contrastive`; x e^x is above expm1(x), also where that is compiled
     log_error = 2 * softmax.score_error + u * (4 * softmax.largest + 2 * num_classes + 40)
     slack = 3 * log_error * torch.exp(3 * log_error) + 16 * (num_classes + 500) * u
-    uniform, own = moments(uniform_sums), moments(own_sums)
-    inverse, settled = settle(uniform, limits, scale, slack)
-    enclosures = own.enclosures(_BOUNDS, torch.ones_like(scale), scale)
+    uniform, own = moments(uniform_sums, scale), moments(own_sums, scale)
+    inverse, settled = settle(uniform, limits, slack)
+    enclosures = own.enclosures(_BOUNDS, torch.ones_like(scale))
     # outward: a product with the scale that underflowed is the smallest normal number
     least = torch.finfo(loss.dtype).tiny
     bounds = {
@@ -284,15 +285,15 @@ def _directly(
     pair = DebyePair(order=order, envelope=ClosedForm(order))
     part = states[rows]
     each = {name: limit[rows] for name, limit in limits.items()}
-    some = Budgets(loss=each.get("loss"), probability=each.get("probability"), gradient=each.get("gradient"))
+    some = Budgets(**each)  # type: ignore[arg-type]
     result = tolerance(part, some, pair, "conditioned")
     b[rows], upper[rows] = result.b, result.upper
     done = 0
     for chunk in part.chunks():
-        prepared = prepare(chunk, pair, distances=False)
-        exact = conditioned_bounds(prepared.head, own_allowances(prepared, pair, matched_gaps=False))
+        realized = realize_contrastive(chunk, pair)
+        exact = realized.bounds(CONDITIONED)
         where = rows[done : done + len(chunk)]
-        loss[where] = -prepared.head.log_probabilities.gather(1, chunk.labels[:, None]).squeeze(1)
+        loss[where] = -realized.head().log_probabilities.gather(1, chunk.labels[:, None]).squeeze(1)
         for name in _BOUNDS:
             bounds[name][where] = getattr(exact, name)
         done += len(chunk)

@@ -1,4 +1,4 @@
-"""Certified tolerance (eq:state-tolerance): budgets -> the largest uniform allowance b* that a contract accepts."""
+"""Certified tolerance (eq:state-tolerance): budgets -> the largest member of a family that a contract accepts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,21 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.budgets import Budgets
+from suffice.contracts.base import Contract
+from suffice.contracts.bounds import Bounds
+from suffice.contracts.registry import contract_named
 from suffice.contracts.sensitivity import Sensitivity, first_order
+from suffice.numerics.records import joined
 from suffice.pairs.base import Pair
-from suffice.realizations.analytic import prepare, uniform_allowances
-from suffice.realizations.executed.realization import execution_of, invert_uniform
+from suffice.realizations.analytic import Analytic
+from suffice.realizations.base import Realization, Realized
+from suffice.realizations.shorthand import realization_of
 from suffice.states import States
 from suffice.tolerances.bracket import Inverse
-from suffice.tolerances.solving import contract_named, first_order_tolerance, invert_contract
+from suffice.tolerances.invert import first_order_tolerance, invert, with_one
+from suffice.words import Outcome, Scope
 
-__all__ = ["Tolerance", "sensitivity", "tolerance"]
+__all__ = ["Tolerance", "headroom", "sensitivity", "tolerance", "tolerance_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,17 +41,17 @@ class Tolerance:
     binding: np.ndarray[Any, Any]
     status: np.ndarray[Any, Any]
     first_order: Float[Tensor, " queries"]
-    scope: str = "analytic"
+    scope: str = Scope.ANALYTIC
     execution: str = ""
 
 
 def tolerance(
     states: States,
     budgets: Budgets,
-    pair: Pair,
-    contract: str = "centered",
+    pair: Pair | Realization,
+    contract: str | Contract = "centered",
     *,
-    scope: str = "analytic",
+    scope: str = Scope.ANALYTIC,
     dtype: torch.dtype = torch.float64,
     compiled: bool = False,
     model: str = "proved",
@@ -56,50 +62,71 @@ def tolerance(
     endpoint's own path for the others) meets the budgets at that state. The approximate outputs are `pair`'s and stay
     fixed. Scope `analytic`: mathematical error of the surrogate at the exact geometry, not rounding. In scope
     `execution` it is the primitive error that is harmless *beside* the rounding of this execution (see `certify`); the
-    status is "zero" where that alone is over a budget.
+    status is "zero" where that alone is over a budget. Of another realization it is the largest b of its unit family.
     """
     budgets.check(len(states))
-    bounds = contract_named(contract)
-    execution = execution_of(scope, pair, dtype, compiled, model)
-    centered = contract == "centered"
-    parts: list[tuple[Inverse, Tensor]] = []
-    start = 0
+    chosen = contract_named(contract)
+    realization = realization_of(pair, scope=scope, dtype=dtype, compiled=compiled, model=model)
+    parts, start = [], 0
     for part in states.chunks():
-        if execution is None:
-            prepared = prepare(part, pair, distances=centered)
-            unit = uniform_allowances(prepared, matched_gaps=centered)
-            inverse = invert_contract(bounds, prepared.head, unit, budgets, start)
-        else:
-            made = execution.errors(part, distances=centered)
-            prepared, inverse = made.prepared, invert_uniform(made, bounds, budgets, start)
-            unit = uniform_allowances(prepared, matched_gaps=False)
-        parts.append((inverse, first_order_tolerance(first_order(prepared.head, unit), budgets, start)))
+        parts.append(tolerance_of(realization.at(part), budgets[start : start + len(part)], chosen))
         start += len(part)
-    accepted = torch.cat([inverse.accepted for inverse, _ in parts])
-    rejected = torch.cat([inverse.rejected for inverse, _ in parts])
-    binding = np.asarray([*budgets.names, "none"])[torch.cat([i.binding for i, _ in parts]).numpy(force=True)]
-    unbounded = torch.isinf(rejected).numpy(force=True)
-    zero = (rejected == 0).numpy(force=True)
-    status = np.where(unbounded, "unbounded", np.where(zero, "zero", "bounded"))
+    return joined(parts, scope=realization.scope, execution=execution_words(realization))
+
+
+def execution_words(realization: Realization) -> str:
+    """How a program was executed, "" for everything else."""
+    return str(getattr(realization, "how", "")) if realization.scope == Scope.EXECUTION else ""
+
+
+def tolerance_of(realized: Realized, budgets: Budgets, contract: Contract) -> Tolerance:
+    """The same at one chunk of states that are realized already."""
+    realized.refuse(budgets)
+    family = realized.unit_family(contract)
+    left, some = realized.left(budgets)
+    inverse = _nowhere_else(invert(family, left), some)
+    unbounded = torch.isinf(inverse.rejected).numpy(force=True)
+    zero = (inverse.rejected == 0).numpy(force=True)
+    binding = np.asarray([*budgets.names, "none"])[inverse.binding.numpy(force=True)]
     return Tolerance(
-        b=accepted,
-        upper=rejected,
+        b=inverse.accepted,
+        upper=inverse.rejected,
         binding=np.where(unbounded, "none", binding),
-        status=status,
-        first_order=torch.cat([linear for _, linear in parts]),
-        scope=scope,
-        execution="" if execution is None else execution.words,
+        status=np.where(unbounded, Outcome.UNBOUNDED, np.where(zero, Outcome.ZERO, Outcome.BOUNDED)),
+        first_order=first_order_tolerance(family.slopes(), budgets),
+    )
+
+
+def headroom(
+    realized: Realized, budgets: Budgets, contract: Contract, at_one: Bounds | None = None
+) -> Float[Tensor, " queries"]:
+    """How many times the realization's own allowances could grow, with what comes after the scores unchanged.
+
+    `at_one`, the bounds as they are, makes 1 a bracket point: certified and headroom >= 1 are then the same.
+    """
+    family = realized.own_family(contract)
+    left, some = realized.left(budgets)
+    if some is None:
+        inverse = invert(family, left, at_one)
+    else:
+        inverse = invert(family, left)
+        inverse = _nowhere_else(inverse if at_one is None else with_one(inverse, at_one, budgets), some)
+    return torch.where(torch.isinf(inverse.rejected), torch.inf, inverse.accepted)
+
+
+def _nowhere_else(inverse: Inverse, some: Tensor | None) -> Inverse:
+    """Zero, accepted and rejected, in all other rows."""
+    if some is None:
+        return inverse
+    return Inverse(
+        accepted=torch.where(some, inverse.accepted, 0.0),
+        rejected=torch.where(some, inverse.rejected, 0.0),
+        binding=inverse.binding,
+        evaluations=inverse.evaluations,
     )
 
 
 def sensitivity(states: States, pair: Pair) -> Sensitivity:
     """c_L, c_P and c_g of every state (prop:sensitivity), for the conditioned contract."""
-    parts = []
-    for part in states.chunks():
-        prepared = prepare(part, pair, distances=False)
-        parts.append(first_order(prepared.head, uniform_allowances(prepared, matched_gaps=False)))
-    return Sensitivity(
-        loss=torch.cat([s.loss for s in parts]),
-        probability=torch.cat([s.probability for s in parts]),
-        gradient=torch.cat([s.gradient for s in parts]),
-    )
+    realized = (Analytic(pair).at(part) for part in states.chunks())
+    return joined([first_order(each.head(), each.unit()) for each in realized])

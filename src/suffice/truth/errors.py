@@ -17,7 +17,7 @@ from suffice.numerics.softmax import at_class, log_exclusive, without
 from suffice.objectives.contrastive import combine
 from suffice.pairs.constants import closed_form_constant
 from suffice.pairs.debye import DebyePair
-from suffice.realizations.analytic import prepare
+from suffice.realizations.analytic import realize_contrastive
 from suffice.realizations.distances import smooth_slopes
 from suffice.realizations.geometry_error import direction_error, feature_lengths, geometry_error
 from suffice.states import Geometry, States
@@ -70,7 +70,7 @@ def actual_errors(states: States, order: int) -> ActualErrors:
 
 def _errors(states: States, order: int) -> ActualErrors:
     primitives = primitive_errors(states, order)
-    head = prepare(states, DebyePair(order=order), distances=False).head
+    head = realize_contrastive(states, DebyePair(order=order)).head()
     assert head.log_error is not None
     found = errors_at(states, primitives, head.log_probabilities, given_exact=False)
     # the given probabilities are those of the exact geometry to e^eps, and every error is theirs to e^{4 eps}

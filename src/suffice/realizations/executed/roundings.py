@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances
@@ -14,12 +12,13 @@ from suffice.numerics.rounding import gamma, smallest_normal, ulps, unit_roundof
 from suffice.numerics.softmax import at_class, without
 from suffice.objectives.contrastive import objective_weights
 from suffice.pairs.roundings import formula_roundings, ratio_roundings
-from suffice.realizations.analytic import Prepared
+from suffice.realizations.base import After
+from suffice.realizations.executed.placed import Placed
 from suffice.realizations.executed.program import Executed, roundings_of_product
 from suffice.realizations.geometry_error import OUTWARD, GeometryError, direction_error, feature_lengths
 from suffice.states import ClassBank, States
 
-__all__ = ["Rounding", "over_classes", "rounding_after", "rounding_allowances", "underflow"]
+__all__ = ["over_classes", "rounding_after", "rounding_allowances", "underflow"]
 
 
 def underflow(bank: ClassBank, farthest: Any, tau: Any, dtype: torch.dtype) -> Any:
@@ -32,7 +31,7 @@ def underflow(bank: ClassBank, farthest: Any, tau: Any, dtype: torch.dtype) -> A
 
 
 def rounding_allowances(
-    states: States, executed: Executed, prepared: Prepared, off: GeometryError, own: Tensor, *, matched_gaps: bool
+    states: States, executed: Executed, placed: Placed, off: GeometryError, own: Tensor, *, matched_gaps: bool
 ) -> Allowances:
     """What geometry and formula lost on the way to the scores: to be added to the pair's allowances.
 
@@ -43,8 +42,8 @@ def rounding_allowances(
     the whole of R(r) is missing. `own` is the pair's allowance at the executed radii.
     """
     u = unit_roundoff(executed.dtype)
-    nu, gaps = states.bank.nu, prepared.geometry.squared_gaps
-    k_hat, r = prepared.geometry.concentrations, prepared.geometry.radii
+    nu, gaps = states.bank.nu, placed.geometry.squared_gaps
+    k_hat, r = placed.geometry.concentrations, placed.geometry.radii
     moved = off.of_gap / (2 * (nu + off.s_r)) + off.of_k / (2 * (nu + off.s_k))
     s_gap = gaps.abs() / (torch.sqrt(r * r + nu * nu) + torch.sqrt(k_hat * k_hat + nu * nu))
     formula = formula_roundings(executed.order, nu) * u * s_gap
@@ -60,8 +59,8 @@ def rounding_allowances(
     return Allowances(
         d=delta,
         a=slope,
-        to_target=apart(prepared.head.target) if matched_gaps else None,
-        to_top=apart(prepared.top) if matched_gaps else None,
+        to_target=apart(placed.head.target) if matched_gaps else None,
+        to_top=apart(placed.top) if matched_gaps else None,
     )
 
 
@@ -70,29 +69,20 @@ def over_classes(num_classes: int, dtype: torch.dtype, model: str) -> float:
     return gamma(num_classes, torch.float64, model) * (1 + unit_roundoff(dtype)) + unit_roundoff(dtype)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rounding:
-    """What softmax, loss and the gradient's products add after the scores are there: absolute errors."""
-
-    loss: Float[Tensor, " queries"]
-    probability: Float[Tensor, " queries"]
-    gradient: Float[Tensor, " queries"]
-
-
 def rounding_after(
-    states: States, executed: Executed, prepared: Prepared, off: GeometryError, own: Tensor, model: str
-) -> Rounding:
+    states: States, executed: Executed, placed: Placed, off: GeometryError, own: Tensor, model: str
+) -> After:
     """Errors of the executed softmax, loss and gradient against exact ones of the executed scores (8.5)."""
     dtype, bank = executed.dtype, states.bank
     u, tiny = unit_roundoff(dtype), smallest_normal(dtype)
     e, log = ulps("exp", dtype), ulps("log1p", dtype)
-    log_pi = prepared.head.log_probabilities
+    log_pi = placed.head.log_probabilities
     pi = log_pi.exp()
     shift = log_pi.amax(dim=1, keepdim=True) - log_pi
     # the sum of the others, relative to one plus itself: expm1(x) <= x e^x, with the largest e^x of a row
     classes = over_classes(bank.num_classes, dtype, model)
     grown = torch.exp(2 * u * shift.amax(dim=1) + 1e-3)[:, None]
-    rest = without(pi, prepared.top, 0.0)
+    rest = without(pi, placed.top, 0.0)
     of_sum = (rest * (u * shift + e)).sum(dim=1) * grown[:, 0] * (1 + classes)
     share = of_sum + classes * rest.sum(dim=1) + bank.num_classes * tiny
     # -log(1 - x) <= x/(1 - x), the larger of the two sides
@@ -102,7 +92,7 @@ def rounding_after(
     tv = 0.5 * ((pi * (of_log_pi + e)).sum(dim=1) * torch.exp(of_log + e) * grown[:, 0] + bank.num_classes * tiny)
 
     # the executed gradient against sum_j w_j A(r_j)/r_j v_j/tau at the executed geometry
-    nu, r = bank.nu, prepared.geometry.radii
+    nu, r = bank.nu, placed.geometry.radii
     others = without(pi, states.labels, 0.0)
     exact = objective_weights(log_pi, states.labels).abs()
     # which are exp(q_j - q_w) over the sum, and not exp(log pi_j)
@@ -125,6 +115,6 @@ def rounding_after(
     gradient = terms.sum(dim=1) / states.temperature
     farthest = bank.concentrations.max() + length[:, 0]
     gradient = gradient + underflow(bank, farthest, states.temperature, dtype) / states.temperature
-    return Rounding(
+    return After(
         loss=at_class(of_log_pi, states.labels) * OUTWARD, probability=tv * OUTWARD, gradient=gradient * OUTWARD
     )

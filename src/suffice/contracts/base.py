@@ -1,0 +1,85 @@
+"""What a contract is: one record, which everything between allowances and a verdict asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import Protocol
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+
+__all__ = ["Contract", "Enclosure", "Estimate", "Needs", "Series"]
+
+
+class Needs(Flag):
+    """What a contract takes beyond log-probabilities, d and a: each costs as much as all the rest, and is optional."""
+
+    NOTHING = 0
+    DISTANCES = auto()
+    MATCHED_GAPS = auto()
+
+
+class Estimate(Protocol):
+    """Numbers close to a contract's bounds along multiples of a family: it aims an inversion and certifies nothing."""
+
+    def __call__(self, b: Float[Tensor, " queries"]) -> Bounds:
+        """What the contract gives at b times the unit, nearly."""
+        ...
+
+    def __getitem__(self, rows: Tensor) -> Estimate:
+        """The same of some rows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enclosure:
+    """A bound lies between these two, in exact arithmetic of its inputs."""
+
+    lower: Float[Tensor, " queries"]
+    upper: Float[Tensor, " queries"]
+
+
+class Series(Protocol):
+    """A contract's bounds along multiples of a family, as enclosures that cost scalars once their sums are formed."""
+
+    def enclosures(self, names: Sequence[str], b: Float[Tensor, " queries"]) -> list[Enclosure]:
+        """The bounds of these names at b, proved where `usable` and `near` say so."""
+        ...
+
+    def slopes(self) -> dict[str, Float[Tensor, " queries"]]:
+        """Loss, probability and gradient bounds to first order in b."""
+        ...
+
+    def usable(self) -> Bool[Tensor, " queries"]:
+        """The rows in which the sums behind the enclosures lose no digits."""
+        ...
+
+    def near(self, b: Float[Tensor, " queries"], factor: float) -> Bool[Tensor, " queries"]:
+        """Whether b times the largest allowance is at most `factor`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """Allowances -> bounds. `bounds` alone makes a contract; `needs` names what it takes on top.
+
+    `bounds` must be nondecreasing in every allowance, hold for all errors within them, and be rounded outward.
+    `never_above` names contracts whose bounds are nowhere below these: what they certify this one certifies as well.
+    `estimate(head, unit, beside)` aims inversions, `series(head, unit)` replaces them where it can: both are for speed,
+    and an inversion works without.
+    """
+
+    name: str
+    bounds: Callable[[SoftmaxHead, Allowances], Bounds]
+    needs: Needs = Needs.NOTHING
+    never_above: frozenset[str] = frozenset()
+    estimate: Callable[[SoftmaxHead, Allowances, Allowances | None], Estimate] | None = None
+    series: Callable[[SoftmaxHead, Allowances], Series | None] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("Expected a contract to have a name, but got an empty one")

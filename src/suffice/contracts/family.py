@@ -1,0 +1,128 @@
+"""A family of allowances under a contract: bounds as functions of one number b, which an inversion solves for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from suffice.contracts.base import Contract, Estimate, Series
+from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.sensitivity import Sensitivity, first_order
+from suffice.numerics.softmax import at_class, without
+
+__all__ = ["Family", "SoftmaxFamily"]
+
+
+class Family(Protocol):
+    """Bounds that grow with b, from those of `alone` at b = 0 (from nothing, where that is None)."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Tensor) -> Family:
+        """The family of some rows."""
+        ...
+
+    def at(self, b: Float[Tensor, " queries"]) -> Bounds:
+        """The bounds at b times the unit, and what is there beside it."""
+        ...
+
+    def alone(self) -> Bounds | None:
+        """The bounds of what is there beside the unit, if anything is."""
+        ...
+
+    def slopes(self) -> Sensitivity:
+        """How fast the bounds grow, to first order."""
+        ...
+
+    def saturated_start(self, loss: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
+        """A b at which one class alone uses up the loss budget; inf where that is not known."""
+        ...
+
+    def reach(self) -> Float[Tensor, " queries"]:
+        """Past this b nothing but a term that is linear in b still grows."""
+        ...
+
+    def known(self) -> Bool[Tensor, " queries"]:
+        """Where anything is known of the row: elsewhere not even zero is accepted."""
+        ...
+
+    def estimate(self) -> Estimate | None:
+        """What is close to the bounds and cheaper, if there is such a thing."""
+        ...
+
+    def series(self) -> Series | None:
+        """Enclosures of the bounds on scalars, if there are any."""
+        ...
+
+    def slack(self) -> Float[Tensor, " queries"]:
+        """By how much a bound is raised past its rounding, relatively."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftmaxFamily:
+    """Multiples of `unit` at one softmax head; `beside` are allowances that are there at every b, zero included."""
+
+    contract: Contract
+    head: SoftmaxHead
+    unit: Allowances
+    beside: Allowances | None = None
+
+    def __len__(self) -> int:
+        return len(self.head.gradient_scale)
+
+    def __getitem__(self, rows: Tensor) -> SoftmaxFamily:
+        """The family of some rows."""
+        beside = None if self.beside is None else self.beside[rows]
+        return SoftmaxFamily(contract=self.contract, head=self.head[rows], unit=self.unit[rows], beside=beside)
+
+    def at(self, b: Float[Tensor, " queries"]) -> Bounds:
+        """The contract at b times the unit."""
+        grown = self.unit.scaled(b)
+        return self.contract.bounds(self.head, grown if self.beside is None else grown.plus(self.beside))
+
+    def alone(self) -> Bounds | None:
+        """The contract at b = 0, if there is anything then."""
+        return None if self.beside is None else self.contract.bounds(self.head, self.beside)
+
+    def slopes(self) -> Sensitivity:
+        """Those of the conditioned contract (prop:sensitivity)."""
+        return first_order(self.head, self.unit)
+
+    def saturated_start(self, loss: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
+        """min_i softplus(log expm1(budget) - log pi_i)/w_i, w_i = g_i + g_y."""
+        head, d = self.head, self.unit.d
+        w = d + at_class(d, head.target)[:, None]
+        z = torch.log(torch.expm1(loss))[:, None] - head.log_probabilities
+        alone = torch.logaddexp(torch.zeros_like(z), z) / w
+        return without(torch.where(w > 0, alone, torch.inf), head.target, torch.inf).amin(dim=1)
+
+    def reach(self) -> Float[Tensor, " queries"]:
+        """Past this b every exponential has run its course; only the ratio term still grows."""
+        # the smallest movement of any kind: matched gaps may be far below the d_j
+        kinds = [kind for kind in (self.unit.d, self.unit.to_target, self.unit.to_top) if kind is not None]
+        positive = torch.stack([torch.where(kind > 0, kind, torch.inf).amin(dim=1) for kind in kinds]).amin(dim=0)
+        reach = (2000 - 4 * self.head.log_probabilities.amin(dim=1)) / positive
+        return torch.where(positive < torch.inf, reach, 1.0)
+
+    def known(self) -> Bool[Tensor, " queries"]:
+        """Where anything is known of the log-probabilities: elsewhere not even zero is accepted."""
+        return self.head.known
+
+    def estimate(self) -> Estimate | None:
+        """The contract's."""
+        estimate = self.contract.estimate
+        return None if estimate is None else estimate(self.head, self.unit, self.beside)
+
+    def series(self) -> Series | None:
+        """The contract's, where nothing stands beside the family."""
+        series = self.contract.series
+        return None if series is None or self.beside is not None else series(self.head, self.unit)
+
+    def slack(self) -> Float[Tensor, " queries"]:
+        """The head's."""
+        return self.head.slack

@@ -1,0 +1,184 @@
+"""What a realization is, and what is formed once when one is taken at some states."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from suffice.budgets import Budgets
+from suffice.contracts.base import Contract, Needs
+from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.family import Family, SoftmaxFamily
+from suffice.numerics.outward import OUTWARD
+from suffice.numerics.softmax import at_class
+from suffice.words import Departure, Scope
+
+__all__ = ["After", "Realization", "Realized"]
+
+# What is left of a budget is a difference of two numbers that were rounded.
+_BELOW = 1 - 1e-12
+
+
+@runtime_checkable
+class Realization(Protocol):
+    """What is used in place of the exact objective: a formula, a program, a quantised head.
+
+    `words` says in a line what it is, for people; `record` is the same as plain data, which an audit writes down.
+    """
+
+    @property
+    def scope(self) -> Scope:
+        """What a certificate of it covers."""
+        ...
+
+    @property
+    def words(self) -> str:
+        """For people: what is realized, and how."""
+        ...
+
+    def at(self, states: Any) -> Realized:
+        """This realization at some states, all at once: the caller cuts states into chunks."""
+        ...
+
+    def record(self) -> dict[str, Any]:
+        """Plain data that tell this realization from every other."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class After:
+    """What comes after the scores: absolute errors of loss, probabilities (TV) and gradient."""
+
+    loss: Float[Tensor, " queries"]
+    probability: Float[Tensor, " queries"]
+    gradient: Float[Tensor, " queries"]
+
+    def __getitem__(self, rows: Tensor) -> After:
+        """That of some rows."""
+        return After(loss=self.loss[rows], probability=self.probability[rows], gradient=self.gradient[rows])
+
+
+class Realized(ABC):
+    """One realization at some states. Each part is formed when it is first asked for, and once.
+
+    A subclass gives the head and two kinds of allowances: its own, and those of the unit family. Attributes are one
+    entry a state, so that `realized[rows]` takes along what is formed already; those that are not are in `_shared`.
+    What is `after` the scores is zero unless it is set, and all states are inside unless `status` says otherwise.
+    """
+
+    _shared: ClassVar[frozenset[str]] = frozenset()
+    # the budgets that there is a bound for
+    covers: ClassVar[frozenset[str]] = frozenset({"loss", "probability", "gradient", "prediction"})
+
+    states: Any
+    after: After | None = None
+    status: np.ndarray[Any, Any] | None = None
+    # the numbers that a program has returned, where one was executed
+    loss: Float[Tensor, " queries"] | None = None
+    gradient: Float[Tensor, "queries dim"] | None = None
+
+    @abstractmethod
+    def head(self, needs: Needs = Needs.NOTHING) -> SoftmaxHead:
+        """The approximate log-probabilities, with the distances if they are needed."""
+
+    @abstractmethod
+    def own(self, needs: Needs = Needs.NOTHING) -> Allowances:
+        """Proven allowances for all of its errors up to the scores, with matched gaps if they are needed."""
+
+    @abstractmethod
+    def unit(self, needs: Needs = Needs.NOTHING) -> Allowances:
+        """The unit family at b = 1."""
+
+    def beside(self, _needs: Needs = Needs.NOTHING) -> Allowances | None:
+        """The part of its own allowances that is there beside the unit family, whatever b."""
+        return None
+
+    def simple(self) -> Allowances:
+        """Allowances that are cheaper to form than its own and never less: where a cascade begins."""
+        return self.own()
+
+    def refuse(self, budgets: Budgets) -> None:
+        """Raise if there is a budget that this objective has no bound for."""
+        missing = [name for name in budgets.names if name not in self.covers]
+        if missing:
+            raise ValueError(
+                f"Expected budgets in {sorted(self.covers)}, for which {type(self.states).__name__} have a bound, "
+                f"but got {missing}; leave them out"
+            )
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def __getitem__(self, rows: Tensor) -> Self:
+        """The same for some rows."""
+        part = object.__new__(type(self))
+        for name, value in vars(self).items():
+            index = rows.numpy(force=True) if isinstance(value, np.ndarray) else rows
+            part.__dict__[name] = value if value is None or name in self._shared else value[index]
+        return part
+
+    @property
+    def like(self) -> Float[Tensor, " queries"]:
+        """One float64 number a state, on the states' device."""
+        return self.head().gradient_scale
+
+    def described(self) -> dict[str, Float[Tensor, " queries"]]:
+        """What an audit writes down about the states themselves, one number each."""
+        head = self.head()
+        return {"target_probability": at_class(head.log_probabilities, head.target).exp()}
+
+    @property
+    def inside(self) -> Bool[Tensor, " queries"] | None:
+        """Where the realization stayed inside of what its allowances are proved for; None if it cannot leave."""
+        if self.status is None:
+            return None
+        return torch.from_numpy(self.status == Departure.INSIDE).to(self.like.device)
+
+    def bounds(self, contract: Contract, allowances: Allowances | None = None) -> Bounds:
+        """A contract at these (its own) allowances, plus what comes after the scores; infinite where it left."""
+        allowed = self.own(contract.needs) if allowances is None else allowances
+        return self.completed(contract.bounds(self.head(contract.needs), allowed))
+
+    def completed(self, bounds: Bounds) -> Bounds:
+        """A contract's bounds with what comes after the scores."""
+        after, inside = self.after, self.inside
+        if after is None or inside is None:
+            return bounds
+
+        def total(bound: Tensor, added: Tensor) -> Tensor:
+            return torch.where(inside, (bound + added) * OUTWARD, torch.inf).nan_to_num(nan=torch.inf, posinf=torch.inf)
+
+        return Bounds(
+            loss=total(bounds.loss, after.loss),
+            probability=total(bounds.probability, after.probability),
+            gradient=total(bounds.gradient, after.gradient),
+            margin_use=torch.where(inside, bounds.margin_use, torch.inf),
+        )
+
+    def own_family(self, contract: Contract) -> Family:
+        """Multiples of all of its own allowances: their inverse is the headroom."""
+        return SoftmaxFamily(contract=contract, head=self.head(contract.needs), unit=self.own(contract.needs))
+
+    def unit_family(self, contract: Contract) -> Family:
+        """Multiples of the unit family, beside what is there anyway: their inverse is the tolerance."""
+        needs = contract.needs
+        return SoftmaxFamily(contract=contract, head=self.head(needs), unit=self.unit(needs), beside=self.beside(needs))
+
+    def left(self, budgets: Budgets) -> tuple[Budgets, Bool[Tensor, " queries"] | None]:
+        """What is left of the budgets for the scores, rounded down, and where anything is (None: everywhere)."""
+        after, inside = self.after, self.inside
+        if after is None or inside is None:
+            return budgets, None
+        left: dict[str, Tensor] = {}
+        some = inside.clone()
+        for name, limit in budgets.limits(after.loss).items():
+            rest = limit * _BELOW / OUTWARD - getattr(after, name)
+            some &= rest > 0
+            left[name] = torch.where(rest > 0, rest, 1.0)
+        return Budgets(**left, prediction=budgets.prediction), some
