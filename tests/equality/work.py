@@ -42,10 +42,11 @@ class Results:
     rows: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def of(self, part: str, blocks: Iterable[int]) -> Columns:
-        """The rows of some blocks."""
-        wanted = set(blocks)
-        mask = np.concatenate([np.full(count, number in wanted) for number, count in self.rows[part].items()])
-        return {name: values[mask] for name, values in self.columns[part].items()}
+        """The rows of some blocks, in the order asked for."""
+        counts = self.rows[part]
+        starts = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
+        rows = np.concatenate([np.arange(starts[number], starts[number] + counts[number]) for number in blocks])
+        return {name: values[rows] for name, values in self.columns[part].items()}
 
 
 def tasks(adversarial_blocks: Iterable[Block], builtin_blocks: Iterable[Block]) -> list[Task]:
