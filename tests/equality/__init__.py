@@ -1,0 +1,1 @@
+"""Do two versions of the source compute the same numbers? `python -m tests.equality --before COMMIT` says."""

@@ -1,0 +1,121 @@
+"""Two versions of the same columns: how many entries are equal to the last bit, and which way the others went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tests.equality.columns import Columns, kind_of
+
+__all__ = ["Comparison", "compare", "relative_difference", "strays"]
+
+# How far another CPU's rounding moves the columns, measured with torch's kernels without AVX and MKL_CBWR=COMPATIBLE
+# beside those of AVX2: at built-in states 1.4e-5 at most, where float32 was executed.
+# At adversarial ones everything may happen where radii cancel: up to 6% of a column's states are beyond 1e-4, and
+# one word in 320 differs, the prediction at a tie.
+_FAR = 1e-4
+_FAR_STATES = 0.12
+_OTHER_WORDS = 0.02
+# which rung is tried depends on the machine
+_BY_RUNG = ("adaptive", "rungs", "cheapest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One column. `outward` is true if a bound never shrank and a room never grew; a value or word may not change."""
+
+    name: str
+    kind: str
+    states: int
+    differing: int
+    largest: float
+    outward: bool
+
+    @property
+    def equal(self) -> int:
+        """How many are the same to the last bit."""
+        return self.states - self.differing
+
+    @property
+    def fine(self) -> bool:
+        """Whether nothing was lost."""
+        return not self.differing or self.outward
+
+
+def compare(before: Columns, now: Columns) -> list[Comparison]:
+    """Every column; one that only one side has is different everywhere."""
+    names = list(dict.fromkeys([*before, *now]))
+    return [_one(name, before.get(name), now.get(name)) for name in names]
+
+
+def _one(name: str, before: np.ndarray | None, now: np.ndarray | None) -> Comparison:
+    kind = kind_of(name)
+    if before is None or now is None or before.shape != now.shape:
+        count = max(0 if side is None else len(side) for side in (before, now))
+        return Comparison(name=name, kind=kind, states=count, differing=count, largest=np.inf, outward=False)
+    if kind in ("word", "bits"):
+        differing = int((before != now).sum())
+        return Comparison(
+            name=name, kind=kind, states=len(now), differing=differing, largest=np.nan, outward=not differing
+        )
+    same = _same(before, now)
+    a, b = before[~same], now[~same]
+    with np.errstate(invalid="ignore"):
+        outward = bool(np.all(b >= a)) if kind == "bound" else bool(np.all(b <= a)) and kind == "room"
+    largest = float(relative_difference(a, b).max(initial=0.0))
+    differing = len(a)
+    return Comparison(
+        name=name,
+        kind=kind,
+        states=len(now),
+        differing=differing,
+        largest=largest,
+        outward=not differing or outward,
+    )
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Equal to the last bit, signs of zeros included; NaN equals NaN."""
+    return (a.view(np.int64) == b.view(np.int64)) | (np.isnan(a) & np.isnan(b))
+
+
+def relative_difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """|a - b| over the larger of both; infinite if only one of them is finite, 0 if they are the same."""
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        size = np.maximum(np.abs(a), np.abs(b))
+        found = np.where(size > 0, np.abs(a / size - b / size), 0.0)
+    found = np.where(np.isfinite(a) & np.isfinite(b), found, np.inf)
+    return np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, found)
+
+
+def strays(before: Columns, now: Columns, *, adversarial: bool, same_rungs: bool) -> list[str]:
+    """What another CPU's rounding does not explain, in words: for a machine that did not make the fixture.
+
+    At built-in states every number is within 1e-4, and a verdict differs only where the headroom is as near to 1. At
+    adversarial ones this holds for all but 12% of a column's states.
+    """
+    found = []
+    for name in dict.fromkeys([*before, *now]):
+        kind, call = kind_of(name), name.split(": ")[0]
+        if kind == "bits" or (not same_rungs and call.startswith(_BY_RUNG)):
+            continue
+        if name not in before or name not in now or before[name].shape != now[name].shape:
+            found.append(f"{name}: not on both sides, or of another length")
+            continue
+        if kind == "word":
+            far, allowed = _unexplained(name, before, now), _OTHER_WORDS if adversarial else 0.0
+        else:
+            far, allowed = relative_difference(before[name], now[name]) > _FAR, _FAR_STATES if adversarial else 0.0
+        if far.sum() > allowed * len(far):
+            found.append(f"{name}: {int(far.sum())} of {len(far)} are too far from before")
+    return found
+
+
+def _unexplained(name: str, before: Columns, now: Columns) -> np.ndarray:
+    """Where a word differs, and is not a verdict whose headroom is 1 to the tolerance."""
+    differs = before[name] != now[name]
+    beside = name.split(": ")[0] + ": headroom"
+    if not name.endswith("verdict word") or beside not in before:
+        return differs
+    return differs & ~((np.abs(before[beside] - 1) <= _FAR) & (np.abs(now[beside] - 1) <= _FAR))

@@ -1,0 +1,79 @@
+"""The states of the comparison: the built-in ones, and 2,000 made to be difficult that depend on a seed only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+import suffice as sf
+from tests.attacks.extremes import extreme_states
+
+__all__ = ["ADVERSARIAL", "BUILTIN_SAMPLE", "Block", "adversarial", "builtin", "from_arrays", "to_arrays"]
+
+SEED = 71_000
+BANKS = 50
+ADVERSARIAL = 2_000
+BUILTIN_SAMPLE = 256
+
+
+class Block(NamedTuple):
+    """States of one bank, computed in one batch. `number` counts the blocks of a collection."""
+
+    collection: str
+    number: int
+    states: sf.States
+
+
+def adversarial() -> Iterator[Block]:
+    """50 banks of 40 states: radii near zero, magnitudes from 1e-300 to 1e300, saturation and ties."""
+    for number in range(BANKS):
+        yield Block("adversarial", number, _with_relatives(extreme_states(SEED + number)))
+
+
+def _with_relatives(states: sf.States) -> sf.States:
+    """Five for one: also with the next label, half the feature, the opposite one, and four times f and tau.
+
+    The factors are powers of two, so that nothing is rounded: in the last of them f/tau cancels as it did.
+    """
+    f, y, tau = states.features, states.labels, states.temperature
+    small = (f.abs().amax(dim=1) < 1e300) & (tau < 1e300)
+    factor = torch.where(small, 4.0, 1.0)
+    return sf.States(
+        states.bank,
+        torch.cat([f, f, f / 2, -f, f * factor[:, None]]),
+        torch.cat([y, (y + 1) % states.bank.num_classes, y, y, y]),
+        torch.cat([tau, tau, tau, tau, tau * factor]),
+    )
+
+
+def builtin(sample: int | None = None) -> Iterator[Block]:
+    """All built-in states of both objectives, or `sample` of their rows, evenly spaced."""
+    collections = {name: sf.builtin_collection(name) for name in ("contrastive", "supervised")}
+    total = sum(len(collection) for collection in collections.values())
+    wanted = np.arange(total) if sample is None else np.unique(np.linspace(0, total - 1, sample).round().astype(int))
+    start, number = 0, 0
+    for name, collection in collections.items():
+        for batch in collection:
+            rows = wanted[(wanted >= start) & (wanted < start + len(batch))] - start
+            if len(rows):
+                yield Block(name, number, batch.states[torch.from_numpy(rows)])
+            start, number = start + len(batch), number + 1
+
+
+_FIELDS = ("directions", "concentrations", "biases", "features", "labels", "temperature")
+
+
+def to_arrays(states: sf.States) -> dict[str, np.ndarray]:
+    """What the states are made of."""
+    bank = states.bank
+    parts = (bank.directions, bank.concentrations, bank.biases, states.features, states.labels, states.temperature)
+    return {name: part.numpy(force=True) for name, part in zip(_FIELDS, parts, strict=True)}
+
+
+def from_arrays(arrays: dict[str, np.ndarray]) -> sf.States:
+    """The states again. Normalised directions stay as they are, so that nothing is rounded."""
+    mu, k, c, f, y, tau = (torch.from_numpy(arrays[name]) for name in _FIELDS)
+    return sf.States(sf.ClassBank(mu, k, c), f, y, tau)
