@@ -22,13 +22,13 @@ import suffice as sf
 from benchmarks.timing import Contender, Ratio, seconds, versus
 from suffice.audits.plan import Plan
 from suffice.audits.rows import audit_states
-from suffice.certificates.rungs import climb_by_sums
-from suffice.contracts.centered import centered_bounds
+from suffice.certificates.climb import climb_by_sums
+from suffice.contracts.centered import CENTERED
 from suffice.experiments.document import markdown_table, number
-from suffice.realizations.analytic import own_allowances
+from suffice.realizations.endpoints import Endpoints, OwnEnvelope
 from suffice.realizations.executed.by_sums import summed_bounds
 from suffice.realizations.executed.program import execute
-from suffice.realizations.executed.realization import Execution, executed_errors
+from suffice.realizations.executed.realization import Execution
 from suffice.verify.columns import Said
 from suffice.verify.digests import read_manifest
 from suffice.verify.judging import Verdict, judge_exactly
@@ -114,12 +114,13 @@ def _terms() -> str:
             parts: dict[str, list[float]] = defaultdict(list)
             for part in some.chunks():
                 pair = sf.DebyePair(order=6)
-                made = Execution(pair=pair, dtype=dtype, compiled=False, model="proved").errors(part, distances=True)
-                own = own_allowances(made.prepared, pair)
-                parts["formula"] += centered_bounds(made.prepared.head, own).gradient.tolist()
-                parts["scores"] += centered_bounds(made.prepared.head, made.allowances).gradient.tolist()
-                parts["after"] += made.rounding.gradient.tolist()
-                parts["all"] += made.bounds(centered_bounds).gradient.tolist()
+                made = Execution(pair, dtype).at(part)
+                own = OwnEnvelope(Endpoints.computed(made.geometry), pair).matched((part.labels, made.top))
+                head = made.head(CENTERED.needs)
+                parts["formula"] += CENTERED.bounds(head, own).gradient.tolist()
+                parts["scores"] += CENTERED.bounds(head, made.own(CENTERED.needs)).gradient.tolist()
+                parts["after"] += [] if made.after is None else made.after.gradient.tolist()
+                parts["all"] += made.bounds(CENTERED).gradient.tolist()
             middle = {name: statistics.median(values) for name, values in parts.items()}
             bank = some.bank
             k = bank.concentrations.max().item()
@@ -186,14 +187,11 @@ def _ladder() -> str:
     for rung in sf.rungs():
         worst: dict[str, list[float]] = defaultdict(list)
         for batch in track(batches, rung.name):
-            table = rung.kind.table(batch.states, "proved")
+            table = rung.table(batch.states, "proved")
             for part in batch.states.chunks():
-                executed = rung.kind.execute(part)
+                executed = rung.execute(part)
                 found = {
-                    model: executed_errors(part, executed, rung.kind.pair, distances=True, model=model).bounds(
-                        centered_bounds
-                    )
-                    for model in ("proved", "probabilistic")
+                    model: rung.realize(part, executed, model).bounds(CENTERED) for model in ("proved", "probabilistic")
                 }
                 if table is not None:
                     found["proved, by sums"] = summed_bounds(part, executed, table)

@@ -14,11 +14,12 @@ from torch import Tensor
 
 import suffice as sf
 from benchmarks.timing import Contender, Ratio, seconds, versus
+from suffice.contracts.conditioned import CONDITIONED
 from suffice.numerics.compensated import squared_radius
 from suffice.pairs import ladder
-from suffice.realizations.analytic import prepare, uniform_allowances
+from suffice.realizations.analytic import realize_contrastive
 from suffice.tolerances import fused
-from suffice.tolerances.solving import CONTRACTS, invert_contract
+from suffice.tolerances.invert import invert
 
 __all__ = ["make_states", "tolerance_ratios"]
 
@@ -141,23 +142,21 @@ def _training_step(states: sf.States, threads: int) -> Ratio:
 def _bisection(states: sf.States, threads: int) -> Ratio:
     """Batched bisection from (0, start] to a relative width of 1e-9, over our inversion; one and the same contract."""
     part = states[:256]
-    prepared = prepare(part, sf.DebyePair(), distances=False)
-    unit = uniform_allowances(prepared)
-    bounds = CONTRACTS["conditioned"]
-    start = invert_contract(bounds, prepared.head, unit, BUDGETS, 0).rejected
+    family = realize_contrastive(part, sf.DebyePair()).unit_family(CONDITIONED)
+    start = invert(family, BUDGETS).rejected
 
     def bisect() -> Tensor:
         low, high = torch.zeros_like(start), 2 * start
         while bool((high > low * (1 + 1e-9)).any()):
             middle = (low + high) / 2
-            result = bounds(prepared.head, unit.scaled(middle))
+            result = family.at(middle)
             accepted = (result.loss <= 1e-5) & (result.gradient <= 1e-5)
             low, high = torch.where(accepted, middle, low), torch.where(accepted, high, middle)
         return low
 
     ours = Contender(
         name="series and regula falsi",
-        run=seconds(lambda: invert_contract(bounds, prepared.head, unit, BUDGETS, 0)),
+        run=seconds(lambda: invert(family, BUDGETS)),
         threads=threads,
     )
     return versus(ours, Contender(name="bisection", run=seconds(bisect), threads=threads), repeats=7)

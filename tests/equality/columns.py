@@ -180,7 +180,9 @@ def _rungs(budgets: str, contract: str = "centered") -> Callable[[sf.States], Co
 
 
 def _cheapest(states: sf.States) -> Columns:
-    return {"rung word": _words(sf.certify(states, BUDGETS["all"], sf.DebyePair(order=2), "conditioned").cheapest)}
+    found = sf.certify(states, BUDGETS["all"], sf.DebyePair(order=2), "conditioned").cheapest
+    # it was a property once
+    return {"rung word": _words(found() if callable(found) else found)}
 
 
 def _sensitivity(states: sf.States) -> Columns:
