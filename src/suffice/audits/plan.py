@@ -8,9 +8,8 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
-
 from suffice.budgets import Budgets
+from suffice.numerics.formats import format_named
 from suffice.numerics.rounding import MODELS
 from suffice.pairs.debye import DebyePair
 from suffice.realizations.executed.realization import Execution, execution_of
@@ -22,7 +21,6 @@ _ANALYTIC = (
     "Covered: the mathematical error of the pair at the exact geometry of the stored features and bank (scope "
     "analytic). Not covered: rounding of an evaluation."
 )
-_DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _PAIR = re.compile(r"debye([1-6])")
 
 
@@ -50,8 +48,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         contract_named(self.contract)
-        if self.dtype not in _DTYPES:
-            raise ValueError(f"Expected dtype in {list(_DTYPES)}, but got {self.dtype!r}")
+        format_named(self.dtype)
         if self.model not in MODELS:
             raise ValueError(f"Expected model in {list(MODELS)}, but got {self.model!r}")
         _ = self.budgets, self.pair, self.execution
@@ -59,12 +56,12 @@ class Plan:
     @property
     def execution(self) -> Execution | None:
         """What is executed, in scope "execution"."""
-        return execution_of(self.scope, self.pair, _DTYPES[self.dtype], model=self.model)
+        return execution_of(self.scope, self.pair, format_named(self.dtype).dtype, model=self.model)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The scope as `certify`, `tolerance` and `cascade` take it."""
-        return {"scope": self.scope, "dtype": _DTYPES[self.dtype], "model": self.model}
+        return {"scope": self.scope, "dtype": format_named(self.dtype).dtype, "model": self.model}
 
     @property
     def covered(self) -> str:

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from suffice.budgets import Budgets
 from suffice.contracts.bounds import Bounds
+from suffice.numerics.formats import formats_of_rungs
 from suffice.pairs.debye import DebyePair
 from suffice.realizations.executed.by_sums import ClassTable, bounds_ahead, class_table, summed_bounds
-from suffice.realizations.executed.program import DTYPES, Executed, executable, execute, has_bfloat16
+from suffice.realizations.executed.program import Executed, executable, execute, has_bfloat16
 from suffice.realizations.executed.realization import executed_errors
 from suffice.realizations.geometry_error import feature_lengths, gap_roundings
 from suffice.states import ClassBank, States
@@ -75,7 +76,7 @@ class Kind(NamedTuple):
 # Every rung, from cheap to dear. With bfloat16 inputs no order above 2 helps: its own error is thousands of times less.
 KINDS = (
     Kind(2, torch.float32, torch.bfloat16),
-    *(Kind(order, dtype, dtype) for dtype in DTYPES for order in (2, 4, 6)),
+    *(Kind(order, dtype, dtype) for dtype in (row.dtype for row in formats_of_rungs()) for order in (2, 4, 6)),
 )
 # of arrays of their names
 NAME_DTYPE = f"<U{max(len(kind.name) for kind in KINDS)}"

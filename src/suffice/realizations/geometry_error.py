@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from suffice.numerics.formats import format_of
+from suffice.numerics.products import roundings_of_product
 from suffice.numerics.rounding import gamma, smallest_normal, unit_roundoff
-from suffice.realizations.executed.program import roundings_of_product
 from suffice.states import Geometry, States
 
 __all__ = [
@@ -97,8 +98,8 @@ def geometry_error(
     # only where |u| > k/2, and there the roundings of the two products are at least 13 u k^2, beside the u k^2 by which
     # the exact value may lie below the rounded square.)
     error = error + torch.where(gaps <= -(k_hat * k_hat) * (1 - 4 * u), 4 * u * k * k, 0.0)
-    if dtype != torch.float64:
-        # what underflows is lost absolutely, a feature before it is divided by the temperature; in float64 the 1e-150
+    if not format_of(dtype).has_small_squares:
+        # what underflows is lost absolutely, a feature before it is divided by the temperature; elsewhere the 1e-150
         # in the length is more than that
         lost = tiny * (bank.dim + 4) * (2 * k + 2 * length + 1)
         error = error + lost * (1 + 1 / states.temperature[:, None])
@@ -110,8 +111,8 @@ def geometry_error(
     # is far smaller than r
     outward = 4 * torch.finfo(square.dtype).eps
     low, high = torch.sqrt(below) * (1 - outward), torch.sqrt(square + of_gap) * (1 + outward)
-    if dtype == torch.float64:
-        # without a feature nothing was rounded: r is k
+    if dtype == states.features.dtype:
+        # no input was converted, and without a feature nothing was rounded: r is k
         still = (states.features == 0).all(dim=1, keepdim=True)
         of_gap, low, high = (torch.where(still, exact, x) for exact, x in ((of_k, of_gap), (k, low), (k, high)))
     nu = bank.nu

@@ -17,7 +17,8 @@ from torch import Tensor
 import suffice as sf
 from suffice.contracts.conditioned import conditioned_bounds
 from suffice.contracts.geometry import geometry_bounds
-from suffice.numerics.rounding import ULPS, unit_roundoff
+from suffice.numerics.formats import FORMATS, format_of
+from suffice.numerics.rounding import unit_roundoff
 from suffice.objectives.contrastive import combine
 from suffice.realizations.analytic import prepared_from
 from suffice.realizations.executed import roundings
@@ -223,7 +224,9 @@ def test_errors_of_weights_reach_the_gradient(two_classes: sf.States, monkeypatc
     """Exponentials that are off by 1e-3, as their allowance then says."""
     executed = _executed(two_classes, 6)
     small = _carried(two_classes, executed)
-    monkeypatch.setitem(ULPS, "exp", 1e-3 / (2 * U32))
+    row = format_of(torch.float32)
+    off = dataclasses.replace(row, ulps=row.ulps._replace(exp=1e-3 / (2 * U32)))
+    monkeypatch.setitem(FORMATS, torch.float32, off)
     e = torch.exp(executed.scores.double() - executed.scores.double().amax())
     e = torch.where(e < 1, e * (1 + 1e-3), e)
     pi = e / e.sum()
@@ -237,7 +240,7 @@ def test_errors_of_slopes_reach_the_gradient(two_classes: sf.States, monkeypatch
     executed = _executed(two_classes, 6)
     small = _carried(two_classes, executed)
     size = 1e-3 / U32
-    monkeypatch.setattr(roundings, "ratio_roundings", lambda _order, _nu: (size, 0.0))
+    monkeypatch.setattr(roundings, "ratio_roundings", lambda _order, _nu, _dtype: (size, 0.0))
     nu = two_classes.bank.nu
     r = executed_geometry(two_classes, executed).radii
     sign = torch.tensor([1.0, -1.0], dtype=torch.float64)

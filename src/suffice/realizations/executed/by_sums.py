@@ -18,11 +18,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Bounds
+from suffice.numerics.formats import format_of
+from suffice.numerics.products import roundings_of_product
 from suffice.numerics.rounding import gamma, smallest_normal, ulps, unit_roundoff
 from suffice.numerics.softmax import at_class
 from suffice.pairs.constants import closed_form_constant
 from suffice.pairs.roundings import formula_roundings, ratio_roundings
-from suffice.realizations.executed.program import Executed, roundings_of_product
+from suffice.realizations.executed.program import Executed
 from suffice.realizations.executed.roundings import over_classes, underflow
 from suffice.realizations.geometry_error import OUTWARD, direction_error, feature_lengths, gap_roundings
 from suffice.states import ClassBank, States
@@ -34,8 +36,6 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 # The relative errors of weights are taken as factors 1 + 2x, and e^{2T} must not be large.
 _LARGEST = 0.05
 _LARGEST_T = 1.0
-# Inputs whose squares and products stay far from overflow.
-_EXPONENT = {torch.float32: 100, torch.float64: 900}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ def class_table(
     # the lengths are from above, by less than this
     over = 8 * direction_error(bank.dim)
     least, most, coldest = max(sizes.min() * (1 - over) - 1e-149, 0.0), sizes.max(), tau.min()
-    largest = 2.0 ** _EXPONENT[dtype]
+    largest = 2.0 ** format_of(dtype).largest_exponent
     # what is computed from such numbers neither overflows nor becomes nothing
     with np.errstate(all="ignore"):
         extremes = (k.max() + most + bank.nu) ** 2, np.abs(c).max(), tau.max() * (1 + most), 1 / coldest
@@ -156,7 +156,7 @@ def _table(
     constant = _constant(order, nu)
     both = s + s_k
     formula = constant / (reach ** (order + 1) * both)
-    growing = formula + (formula_roundings(order, nu) * u) / both
+    growing = formula + (formula_roundings(order, nu, dtype) * u) / both
     largest = size + of_r
     phi = np.minimum(most, largest / (2 * (nu + reach)))
     fixed = moved + (u * (1 + 2 * u)) * (phi + moved + growing * largest + 3 * np.abs(c)) + 4 * tiny
@@ -173,7 +173,7 @@ def _table(
 
     # the slope's rounding, 8.4; a positive executed radius is at least k u
     radius = np.where(positive, np.sqrt(square), np.where(k_hat > 1e-9, k_hat * (u / 4), 0.0))
-    first, second = ratio_roundings(order, nu)
+    first, second = ratio_roundings(order, nu, dtype)
     of_slope = (u * first) * lead + (u * second) / (s * s) + 4 * tiny / radius
     slope = lead + own + of_slope
 

@@ -10,12 +10,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances
+from suffice.numerics.products import roundings_of_product
 from suffice.numerics.rounding import gamma, smallest_normal, ulps, unit_roundoff
 from suffice.numerics.softmax import at_class, without
 from suffice.objectives.contrastive import objective_weights
 from suffice.pairs.roundings import formula_roundings, ratio_roundings
 from suffice.realizations.analytic import Prepared
-from suffice.realizations.executed.program import Executed, roundings_of_product
+from suffice.realizations.executed.program import Executed
 from suffice.realizations.geometry_error import OUTWARD, GeometryError, direction_error, feature_lengths
 from suffice.states import ClassBank, States
 
@@ -47,7 +48,7 @@ def rounding_allowances(
     k_hat, r = prepared.geometry.concentrations, prepared.geometry.radii
     moved = off.of_gap / (2 * (nu + off.s_r)) + off.of_k / (2 * (nu + off.s_k))
     s_gap = gaps.abs() / (torch.sqrt(r * r + nu * nu) + torch.sqrt(k_hat * k_hat + nu * nu))
-    formula = formula_roundings(executed.order, nu) * u * s_gap
+    formula = formula_roundings(executed.order, nu, executed.dtype) * u * s_gap
     bias = u * (executed.scores.double().abs() + 2 * states.bank.biases.abs())
     delta = (moved + formula + bias + 4 * smallest_normal(executed.dtype)) * OUTWARD
     changed = off.of_gap / (nu + off.s_r) ** 3 * off.high
@@ -111,7 +112,7 @@ def rounding_after(
     lost = of_weights.sum(dim=1) * (1 + classes) + classes * others.sum(dim=1)
     of_weights = of_weights.scatter(1, states.labels[:, None], lost[:, None])
     s = torch.sqrt(r * r + nu * nu)
-    first, second = ratio_roundings(executed.order, nu)
+    first, second = ratio_roundings(executed.order, nu, executed.dtype)
     # errors of the slope A/r: an error of the vector is that times the exact vector's length
     of_slope = u * (first / (nu + s) + second / (s * s)) + 4 * tiny / r.clamp_min(tiny)
     slope = 1 / (nu + s) + own / r.clamp_min(tiny) + of_slope
