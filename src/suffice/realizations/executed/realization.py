@@ -20,8 +20,9 @@ from suffice.pairs.base import Pair
 from suffice.pairs.debye import DebyePair
 from suffice.realizations.analytic import Prepared, own_allowances, prepared_from, uniform_allowances, zeroed
 from suffice.realizations.distances import class_distances
+from suffice.realizations.executed.outputs import Rounding, rounding_after
 from suffice.realizations.executed.program import Executed, execute
-from suffice.realizations.executed.roundings import Rounding, rounding_after, rounding_allowances
+from suffice.realizations.executed.scores import rounding_allowances
 from suffice.realizations.geometry_error import OUTWARD, GeometryError, geometry_error
 from suffice.states import Geometry, States
 from suffice.tolerances.bracket import Inverse
