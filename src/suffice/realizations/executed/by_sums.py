@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from suffice.contracts.bounds import Bounds
+from suffice.numerics.outward import MANY, above
 from suffice.numerics.rounding import gamma, smallest_normal, unit_roundoff
 from suffice.numerics.softmax import at_class
 from suffice.realizations.executed.outputs import underflow
@@ -31,9 +32,9 @@ def bounds_ahead(states: States, table: ClassTable, dtype: torch.dtype) -> Bound
     tau = states.temperature
     lost = underflow(states.bank, table.farthest, tau, dtype)
     return Bounds(
-        loss=torch.full_like(tau, loss * (1 + 1e-9)),
-        probability=torch.full_like(tau, twice_tv / 2 * (1 + 1e-9)),
-        gradient=(gradient + lost) / tau * (1 + 1e-9),
+        loss=torch.full_like(tau, above(loss, MANY)),
+        probability=torch.full_like(tau, above(twice_tv / 2, MANY)),
+        gradient=above((gradient + lost) / tau, MANY),
         margin_use=torch.full_like(tau, torch.inf),
     )
 
@@ -42,7 +43,7 @@ def summed_bounds(states: States, executed: Executed, table: ClassTable) -> Boun
     """Bounds on the executed loss, probabilities and gradient; the margin is not looked at."""
     sums = _sums(states, executed, table)
     with np.errstate(all="ignore"):
-        bounds = _from_sums(states, executed, table, sums) * (1 + 1e-9)
+        bounds = above(_from_sums(states, executed, table, sums), MANY)
     # what is not finite is over every budget
     known = np.nan_to_num(bounds, nan=np.inf, posinf=np.inf)
     loss, probability, gradient, margin_use = torch.from_numpy(known).to(states.temperature)

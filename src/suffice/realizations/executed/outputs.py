@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from suffice.numerics.outward import above
 from suffice.numerics.products import roundings_of_product
 from suffice.numerics.rounding import gamma, smallest_normal, ulps, unit_roundoff
 from suffice.numerics.softmax import at_class, without
@@ -17,7 +18,7 @@ from suffice.objectives.contrastive import objective_weights
 from suffice.pairs.roundings import ratio_roundings
 from suffice.realizations.analytic import Prepared
 from suffice.realizations.executed.program import Executed
-from suffice.realizations.geometry_error import OUTWARD, GeometryError, direction_error, feature_lengths
+from suffice.realizations.geometry_error import GeometryError, direction_error, feature_lengths
 from suffice.states import ClassBank, States
 
 __all__ = ["Rounding", "over_classes", "rounding_after", "underflow"]
@@ -48,9 +49,9 @@ def rounding_after(
     farthest = bank.concentrations.max() + length
     gradient = gradient + underflow(bank, farthest, states.temperature, dtype) / states.temperature
     return Rounding(
-        loss=at_class(softmax.of_log_pi, states.labels) * OUTWARD,
-        probability=softmax.of_probability * OUTWARD,
-        gradient=gradient * OUTWARD,
+        loss=above(at_class(softmax.of_log_pi, states.labels)),
+        probability=above(softmax.of_probability),
+        gradient=above(gradient),
     )
 
 

@@ -7,12 +7,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances
+from suffice.numerics.outward import above
 from suffice.numerics.rounding import smallest_normal, unit_roundoff
 from suffice.numerics.softmax import at_class, without
 from suffice.pairs.roundings import formula_roundings
 from suffice.realizations.analytic import Prepared
 from suffice.realizations.executed.program import Executed
-from suffice.realizations.geometry_error import OUTWARD, GeometryError
+from suffice.realizations.geometry_error import GeometryError
 from suffice.states import States
 
 __all__ = ["rounding_allowances"]
@@ -52,7 +53,7 @@ def _score_rounding(
     s_gap = prepared.geometry.squared_gaps.abs() / (torch.sqrt(r * r + nu * nu) + torch.sqrt(k_hat * k_hat + nu * nu))
     formula = formula_roundings(executed.order, nu, executed.dtype) * u * s_gap
     bias = u * (executed.scores.double().abs() + 2 * states.bank.biases.abs())
-    return (moved + formula + bias + 4 * smallest_normal(executed.dtype)) * OUTWARD
+    return above(moved + formula + bias + 4 * smallest_normal(executed.dtype))
 
 
 def _slope_change(nu: float, r: Tensor, off: GeometryError, own: Tensor) -> Float[Tensor, "queries classes"]:
@@ -63,4 +64,4 @@ def _slope_change(nu: float, r: Tensor, off: GeometryError, own: Tensor) -> Floa
     """
     changed = off.of_gap / (nu + off.s_r) ** 3 * off.high
     longer = torch.where(r > 0, own * (off.high / torch.where(r > 0, r, 1.0) - 1).clamp_min(0), 0.0)
-    return torch.where(r > 0, changed + longer, off.high / (nu + off.s_r)) * OUTWARD
+    return above(torch.where(r > 0, changed + longer, off.high / (nu + off.s_r)))

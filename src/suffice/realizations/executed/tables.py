@@ -17,12 +17,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.numerics.formats import format_of
+from suffice.numerics.outward import above, above_in, below
 from suffice.numerics.products import roundings_of_product
 from suffice.numerics.rounding import gamma, smallest_normal, ulps, unit_roundoff
 from suffice.pairs.constants import closed_form_constant
 from suffice.pairs.roundings import formula_roundings, ratio_roundings
 from suffice.realizations.executed.outputs import over_classes
-from suffice.realizations.geometry_error import OUTWARD, direction_error, feature_lengths, gap_roundings
+from suffice.realizations.geometry_error import direction_error, feature_lengths, gap_roundings
 from suffice.states import ClassBank, States
 
 __all__ = ["Array", "ClassTable", "class_table"]
@@ -32,6 +33,8 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 # The relative errors of weights are taken as factors 1 + 2x, and e^{2T} must not be large.
 _LARGEST = 0.05
 _LARGEST_T = 1.0
+# A factor of 1 + 1e-6 on T: e^{2T} and T itself are taken where the columns of t are no longer at hand.
+_ROUNDINGS_OF_T = 9_007_190_244
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +75,7 @@ class ClassTable:
         """Fixed, growing, and B and Z side by side, as the executed dtype has them."""
 
         def outward(values: Array) -> Tensor:
-            # past the roundings of what they were made by, of the conversion and of an underflow in it
-            raised = values * (1 + 1e-9 + 2 * unit_roundoff(self.dtype)) + smallest_normal(self.dtype)
-            return torch.from_numpy(raised).to(self.device, self.dtype)
+            return above_in(torch.from_numpy(values), self.dtype).to(self.device)
 
         return outward(self.fixed), outward(self.growing), outward(np.stack([self.b, self.z], axis=1))
 
@@ -180,9 +181,9 @@ def _geometry(at: _Range) -> _Geometry:
     of_k = np.abs(k_hat - k) * (k_hat + k)
     of_r = of_d * (1 + 2 * u) + of_k
     apart = np.maximum(np.maximum(k - most, at.least - k), 0)
-    square = np.maximum(apart * apart / OUTWARD - of_r, 0)
-    s = np.sqrt(square + nu * nu) / OUTWARD
-    s_k = np.sqrt(k_hat * k_hat - of_k + nu * nu) / OUTWARD
+    square = np.maximum(below(apart * apart) - of_r, 0)
+    s = below(np.sqrt(square + nu * nu))
+    s_k = below(np.sqrt(k_hat * k_hat - of_k + nu * nu))
     moved = of_r / (2 * (nu + s)) + of_k / (2 * (nu + s_k))
     return _Geometry(size=size, of_r=of_r, square=square, s=s, s_k=s_k, moved=moved, v=k + most)
 
@@ -217,7 +218,7 @@ def _scores(at: _Range, geometry: _Geometry) -> _Scores:
 
 @cache
 def _constant(order: int, nu: float) -> float:
-    return float(closed_form_constant(order, nu)) * OUTWARD
+    return above(float(closed_form_constant(order, nu)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,8 +340,8 @@ def _table(at: _Range) -> ClassTable:
     scores, ratios = _scores(at, geometry), _ratios(at, geometry)
     softmax = _softmax(at, scores)
     columns = _columns(at, geometry, ratios, softmax)
-    t_max, longest = float(scores.t.max()) * (1 + 1e-6), float((ratios.h + ratios.a).max()) * OUTWARD
-    widest, b_max = float(ratios.wide.max()) * OUTWARD, float(columns.b.max()) * OUTWARD
+    t_max, longest = above(float(scores.t.max()), _ROUNDINGS_OF_T), above(float((ratios.h + ratios.a).max()))
+    widest, b_max = above(float(ratios.wide.max())), above(float(columns.b.max()))
     return ClassTable(
         dtype=at.dtype,
         device=at.bank.directions.device,
@@ -348,11 +349,11 @@ def _table(at: _Range) -> ClassTable:
         growing=scores.growing,
         b=columns.b,
         z=columns.z,
-        slope_error=ratios.of_slope * geometry.v * OUTWARD,
-        slope_size=ratios.wide * OUTWARD,
-        farthest=float(geometry.v.max()) * OUTWARD,
+        slope_error=above(ratios.of_slope * geometry.v),
+        slope_size=above(ratios.wide),
+        farthest=above(float(geometry.v.max())),
         t_max=t_max,
-        a_max=float(ratios.a.max()) * OUTWARD,
+        a_max=above(float(ratios.a.max())),
         longest=longest,
         widest=widest,
         of_weight=softmax.of_weight,
