@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from suffice.numerics.rounding import ULPS
+from suffice.numerics.formats import FORMATS, Ulps, format_of
 
 __all__ = ["worst_ulps"]
 
@@ -65,7 +65,7 @@ def worst_ulps(name: str, dtype: torch.dtype, count: int, *, compiled: tuple[boo
     make, function, kind = _KINDS[name]
     points = make(count, dtype, torch.Generator().manual_seed(3407))
     high, low = _exact(kind, points)
-    digits = 23 if dtype == torch.float32 else 52
+    digits = format_of(dtype).significand_bits - 1
     ulp = 2.0 ** (np.floor(np.log2(np.abs(high))) - digits)
     found = []
     for fused in compiled:
@@ -78,10 +78,10 @@ def worst_ulps(name: str, dtype: torch.dtype, count: int, *, compiled: tuple[boo
 def main() -> None:
     """Print the table of docs/theory.md, 8.1."""
     table = Table("function", "dtype", "eager", "compiled", "allowance")
-    for name, allowance in ULPS.items():
-        for dtype in (torch.float32, torch.float64):
+    for name in Ulps._fields:
+        for dtype, row in FORMATS.items():
             eager, fused = worst_ulps(name, dtype, 1_050_000)
-            table.add_row(name, str(dtype).removeprefix("torch."), f"{eager:.3f}", f"{fused:.3f}", f"{allowance:g}")
+            table.add_row(name, row.name, f"{eager:.3f}", f"{fused:.3f}", f"{getattr(row.ulps, name):g}")
     Console().print(table)
 
 

@@ -230,8 +230,8 @@ MUTANTS = (
     Mutant(
         name="radius-roundings",
         file=_GEOMETRY,
-        old="outward = 4 * torch.finfo(square.dtype).eps",
-        new="outward = 0.0",
+        old="low, high = below(torch.sqrt(least), 6), above(torch.sqrt(square + of_gap), 6)",
+        new="low, high = torch.sqrt(least), torch.sqrt(square + of_gap)",
         why="the computed radius is a rounded root",
         kills=(_RADII,),
     ),

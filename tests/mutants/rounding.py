@@ -1,4 +1,4 @@
-"""Mutants of the execution bound (realizations/executed/roundings.py, execution.py; docs/theory.md, 8.2 to 8.6)."""
+"""Mutants of the execution bound (realizations/executed/scores.py, outputs.py, realization.py; theory, 8.2 to 8.6)."""
 
 from __future__ import annotations
 
@@ -6,68 +6,71 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_TERMS = "realizations/executed/roundings.py"
+_TO_SCORES = "realizations/executed/scores.py"
+_AFTER = "realizations/executed/outputs.py"
 _EXECUTION = "realizations/executed/realization.py"
 _GEOMETRY = "realizations/geometry_error.py"
-_HERE = "tests/realizations/executed/test_roundings.py::"
+_SCORES = "tests/realizations/executed/test_scores.py::"
+_OUTPUTS = "tests/realizations/executed/test_outputs.py::"
+_RADII = "tests/realizations/test_geometry_error.py::"
 _ATTACKS = "tests/realizations/executed/test_realization.py::"
 
 MUTANTS = (
     Mutant(
         name="rounding-loss-after-scores",
-        file=_TERMS,
-        old="loss=at_class(of_log_pi, states.labels) * OUTWARD, probability",
-        new="loss=at_class(0 * of_log_pi, states.labels) * OUTWARD, probability",
+        file=_AFTER,
+        old="loss=above(at_class(softmax.of_log_pi, states.labels))",
+        new="loss=above(at_class(0 * softmax.of_log_pi, states.labels))",
         why="softmax and logarithm round: 5.3e-8 of log 7 in float32, beside scores without any error",
-        kills=(f"{_HERE}test_softmax_and_its_logarithm_are_rounded",),
+        kills=(f"{_OUTPUTS}test_softmax_and_its_logarithm_are_rounded",),
     ),
     Mutant(
         name="rounding-tv",
-        file=_TERMS,
-        old="probability=tv * OUTWARD",
-        new="probability=0 * tv",
+        file=_AFTER,
+        old="probability=above(softmax.of_probability)",
+        new="probability=0 * softmax.of_probability",
         why="executed probabilities are rounded also where the scores are exact",
-        kills=(f"{_HERE}test_softmax_and_its_logarithm_are_rounded",),
+        kills=(f"{_OUTPUTS}test_softmax_and_its_logarithm_are_rounded",),
     ),
     Mutant(
         name="rounding-bias",
-        file=_TERMS,
-        old="delta = (moved + formula + bias +",
-        new="delta = (moved + formula +",
+        file=_TO_SCORES,
+        old="return above(moved + formula + bias +",
+        new="return above(moved + formula +",
         why="a bias of 1e4 is off by 2e-4 in float32",
-        kills=(f"{_HERE}test_biases_are_rounded",),
+        kills=(f"{_SCORES}test_biases_are_rounded",),
     ),
     Mutant(
         name="rounding-formula",
-        file=_TERMS,
-        old="delta = (moved + formula + bias +",
-        new="delta = (moved + bias +",
+        file=_TO_SCORES,
+        old="return above(moved + formula + bias +",
+        new="return above(moved + bias +",
         why="the difference of potentials is executed too",
-        kills=(f"{_HERE}test_roundings_of_the_formula",),
+        kills=(f"{_SCORES}test_roundings_of_the_formula",),
     ),
     Mutant(
         name="rounding-longer",
-        file=_TERMS,
-        old="slope = torch.where(r > 0, changed + longer,",
-        new="slope = torch.where(r > 0, changed,",
+        file=_TO_SCORES,
+        old="return above(torch.where(r > 0, changed + longer,",
+        new="return above(torch.where(r > 0, changed,",
         why="the formula's error is that of the slope times the exact length, which may be many executed radii",
-        kills=(f"{_HERE}test_vectors_that_are_longer_than_the_executed_radius",),
+        kills=(f"{_SCORES}test_vectors_that_are_longer_than_the_executed_radius",),
     ),
     Mutant(
         name="rounding-all-of-R-at-zero",
-        file=_TERMS,
-        old="changed + longer, off.high / (nu + off.s_r)) * OUTWARD",
-        new="changed + longer, 0.0) * OUTWARD",
+        file=_TO_SCORES,
+        old="changed + longer, off.high / (nu + off.s_r)))",
+        new="changed + longer, 0.0))",
         why="where the executed radius is 0 the program has no slope, and all of R(r) is missing",
-        kills=(f"{_HERE}test_a_radius_that_is_executed_as_zero",),
+        kills=(f"{_SCORES}test_a_radius_that_is_executed_as_zero",),
     ),
     Mutant(
         name="rounding-change-of-slope",
-        file=_TERMS,
+        file=_TO_SCORES,
         old="changed = off.of_gap / (nu + off.s_r) ** 3 * off.high",
         new="changed = 0 * off.high",
         why="R(x)/x changes between the executed and the exact radius",
-        kills=(f"{_HERE}test_concentrations_are_rounded",),
+        kills=(f"{_SCORES}test_concentrations_are_rounded",),
     ),
     Mutant(
         name="geometry-of-k",
@@ -75,7 +78,7 @@ MUTANTS = (
         old="of_k = (k_hat - k).abs() * (k_hat + k)",
         new="of_k = 0 * k",
         why="a concentration in float32 is another concentration",
-        kills=(f"{_HERE}test_concentrations_are_rounded",),
+        kills=(f"{_SCORES}test_concentrations_are_rounded",),
     ),
     Mutant(
         name="geometry-product",
@@ -83,7 +86,7 @@ MUTANTS = (
         old="error = length * (of_product * 2 * k + of_square * length) + u * gaps.abs()",
         new="error = u * gaps.abs()",
         why="the products with the directions are rounded",
-        kills=(f"{_HERE}test_products_that_cancel",),
+        kills=(f"{_SCORES}test_products_that_cancel",),
     ),
     Mutant(
         name="geometry-underflow",
@@ -91,15 +94,15 @@ MUTANTS = (
         old="lost = tiny * (bank.dim + 4) *",
         new="lost = 0 * (bank.dim + 4) *",
         why="features that are subnormal in float32 lose their digits before they are divided by tau",
-        kills=(f"{_HERE}test_features_that_become_zero",),
+        kills=(f"{_SCORES}test_features_that_become_zero",),
     ),
     Mutant(
         name="geometry-norm",
         file=_GEOMETRY,
-        old="return lengths * (1 + 2 * direction_error(states.bank.dim)) + 1e-150",
+        old="return above(lengths, states.bank.dim + 18) + 1e-150",
         new="return lengths",
         why="a length that is computed in float64 may be below the exact one",
-        kills=(f"{_HERE}test_lengths_of_features_are_from_above",),
+        kills=(f"{_RADII}test_lengths_of_features_are_from_above",),
     ),
     Mutant(
         name="execution-widened",
@@ -107,7 +110,7 @@ MUTANTS = (
         old="torch.sqrt(squares.clamp_min(0) + slope**2 * off.of_gap + gamma)",
         new="torch.sqrt(squares.clamp_min(0) + gamma)",
         why="class gradients are as far apart as the exact vectors, not as the executed radii",
-        kills=(f"{_HERE}test_distances_between_vectors_that_are_longer_than_their_radii",),
+        kills=(f"{_SCORES}test_distances_between_vectors_that_are_longer_than_their_radii",),
     ),
     Mutant(
         name="geometry-clamp",
@@ -120,39 +123,39 @@ MUTANTS = (
     ),
     Mutant(
         name="rounding-weights",
-        file=_TERMS,
-        old="of_weights = others * of_weights * (grown * torch.exp(side)[:, None]) + 2 * tiny",
-        new="of_weights = 0 * others",
+        file=_AFTER,
+        old="off = others * relative * (softmax.grown * torch.exp(softmax.of_total)[:, None]) + 2 * tiny",
+        new="off = 0 * others",
         why="the weights pi_j - 1_y are executed exponentials",
-        kills=(f"{_HERE}test_errors_of_weights_reach_the_gradient",),
+        kills=(f"{_OUTPUTS}test_errors_of_weights_reach_the_gradient",),
     ),
     Mutant(
         name="rounding-slopes",
-        file=_TERMS,
-        old="of_slope = u * (first / (nu + s) + second / (s * s)) + 4 * tiny / r.clamp_min(tiny)",
-        new="of_slope = 4 * tiny / r.clamp_min(tiny)",
+        file=_AFTER,
+        old="off = u * (first / (nu + s) + second / (s * s)) + 4 * tiny / r.clamp_min(tiny)",
+        new="off = 4 * tiny / r.clamp_min(tiny)",
         why="the executed ratio is not A_n",
-        kills=(f"{_HERE}test_errors_of_slopes_reach_the_gradient",),
+        kills=(f"{_OUTPUTS}test_errors_of_slopes_reach_the_gradient",),
     ),
     Mutant(
         name="rounding-pulls",
-        file=_TERMS,
+        file=_AFTER,
         old="pulls = (of_pulls + direction_error(bank.dim)) * bank.concentrations",
         new="pulls = direction_error(bank.dim) * bank.concentrations",
         why="a product over classes may lose every small term",
-        kills=(f"{_HERE}test_a_product_over_classes_that_loses_every_small_term",),
+        kills=(f"{_OUTPUTS}test_a_product_over_classes_that_loses_every_small_term",),
     ),
     Mutant(
         name="rounding-along",
-        file=_TERMS,
-        old="along = (classes + gamma(12, dtype)) * (1 + classes) * length",
+        file=_AFTER,
+        old="along = (of_sum + gamma(12, dtype)) * (1 + of_sum) * length",
         new="along = 0 * length",
         why="the sum of weights times slopes, which multiplies f/tau, is rounded",
-        kills=(f"{_HERE}test_errors_along_the_feature_reach_the_gradient",),
+        kills=(f"{_OUTPUTS}test_errors_along_the_feature_reach_the_gradient",),
     ),
     Mutant(
         name="rounding-gradient-underflow",
-        file=_TERMS,
+        file=_AFTER,
         old="gradient = gradient + underflow(bank, farthest, states.temperature, dtype) / states.temperature",
         new="gradient = gradient + 0 * farthest",
         why="a weight of 1e-36 is lost before it is multiplied by k = 1e9",
@@ -167,7 +170,7 @@ MUTANTS = (
         old="return torch.where(fine, (bound + added) * OUTWARD, torch.inf)",
         new="return ((bound + added) * OUTWARD)",
         why="rows that left the model of rounding were computed on as zeros",
-        kills=(f"{_HERE}test_rows_that_left_the_model_have_no_bound",),
+        kills=(f"{_OUTPUTS}test_rows_that_left_the_model_have_no_bound",),
     ),
     Mutant(
         name="execution-subnormal-temperature",

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _FILE = "realizations/executed/by_sums.py"
+_TABLES = "realizations/executed/tables.py"
 _HERE = "tests/realizations/executed/test_by_sums.py::"
 
 MUTANTS = (
@@ -72,15 +73,15 @@ MUTANTS = (
     ),
     Mutant(
         name="sums-bias",
-        file=_FILE,
-        old="(phi + moved + growing * largest + 3 * np.abs(c))",
+        file=_TABLES,
+        old="(phi + moved + growing * largest + 3 * np.abs(at.c))",
         new="(phi + moved + growing * largest)",
         why="biases are rounded, and added with a rounding",
         kills=(f"{_HERE}test_large_score_errors_grow_exponentially",),
     ),
     Mutant(
         name="sums-refused-where-large",
-        file=_FILE,
+        file=_TABLES,
         old="small = table.t_max <= _LARGEST_T and table.of_weight + table.of_softmax <= _LARGEST",
         new="small = True",
         why="factors 1 + 2x hold for small x only",

@@ -11,7 +11,7 @@ from flint import arb, ctx
 import suffice as sf
 from suffice.objectives.contrastive import class_scores
 from suffice.realizations.analytic import _score_error, own_allowances, prepare, uniform_allowances
-from suffice.realizations.geometry_error import GeometryError, direction_error, geometry_error
+from suffice.realizations.geometry_error import GeometryError, direction_error, feature_lengths, geometry_error
 from tests.attacks.extremes import KINDS, extreme_states
 from tests.reference.oracle import Geometry, states_of
 
@@ -203,3 +203,14 @@ def test_a_share_of_1e_minus_200_of_the_mass() -> None:
             rho = sum((x * x for x in exact.vector(weights)), arb(0)).sqrt()
             found = arb(head.distances[0, 0].item())
             assert rho <= found <= rho.max(arb(3e-308)) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_lengths_of_features_are_from_above(dtype: torch.dtype) -> None:
+    """Also after the norm's own rounding."""
+    g = torch.Generator().manual_seed(0)
+    features = torch.randn(200, 33, generator=g, dtype=torch.float64).to(dtype)
+    states = sf.States(sf.ClassBank(torch.eye(33)[:2], [1.0, 2.0]), features, [0] * 200, 0.3)
+    with ctx.workprec(300):
+        for row, found in zip(states.features.tolist(), feature_lengths(states).tolist(), strict=True):
+            assert sum((arb(x) ** 2 for x in row), arb(0)).sqrt() / arb(0.3) <= found

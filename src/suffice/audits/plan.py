@@ -9,11 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-import torch
-
 from suffice.budgets import Budgets
 from suffice.contracts.base import Contract
 from suffice.contracts.registry import contract_named
+from suffice.numerics.formats import format_named
 from suffice.numerics.rounding import MODELS
 from suffice.pairs.debye import DebyePair
 from suffice.realizations.base import Realization
@@ -22,7 +21,6 @@ from suffice.words import Scope
 
 __all__ = ["Plan", "pair_order", "register_realization"]
 
-_DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _PAIR = re.compile(r"debye([1-6])")
 _BUILDERS: dict[str, Callable[[dict[str, Any]], Realization]] = {}
 
@@ -60,8 +58,7 @@ class Plan:
     given: Realization | None = None
 
     def __post_init__(self) -> None:
-        if self.dtype not in _DTYPES:
-            raise ValueError(f"Expected dtype in {list(_DTYPES)}, but got {self.dtype!r}")
+        format_named(self.dtype)
         if self.model not in MODELS:
             raise ValueError(f"Expected model in {list(MODELS)}, but got {self.model!r}")
         _ = self.budgets, self.chosen, self.realization
@@ -77,7 +74,7 @@ class Plan:
         if self.given is not None:
             return self.given
         pair = DebyePair(order=self.order)
-        return realization_of(pair, scope=self.scope, dtype=_DTYPES[self.dtype], model=self.model)
+        return realization_of(pair, scope=self.scope, dtype=format_named(self.dtype).dtype, model=self.model)
 
     @property
     def covered(self) -> str:

@@ -12,6 +12,8 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
+from suffice.numerics.formats import FORMATS, format_of
+
 __all__ = ["log", "quotient", "safe_length", "squared_radius", "two_product", "two_sum"]
 
 Compensated = tuple[Tensor, Tensor]
@@ -24,9 +26,17 @@ def two_sum(a: Tensor, b: Tensor) -> Compensated:
     return high, (a - (high - part)) + (b - part)
 
 
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _splitter(dtype: torch.dtype) -> float:
+    """2^s + 1, with s a little more than half of the significand's bits; torch.compile takes it as a constant."""
+    if dtype not in FORMATS:
+        raise TypeError(f"Expected a dtype in {[row.name for row in FORMATS.values()]} to split, but got {dtype}")
+    return float(2 ** (format_of(dtype).significand_bits // 2 + 1) + 1)
+
+
 def _split(a: Tensor) -> Compensated:
-    splitter = float(2 ** ((53 if a.dtype == torch.float64 else 24) // 2 + 1) + 1)
-    scaled = splitter * a
+    """a as a sum of two numbers with half of its bits each, whose products are exact (Veltkamp)."""
+    scaled = _splitter(a.dtype) * a
     high = scaled - (scaled - a)
     return high, a - high
 

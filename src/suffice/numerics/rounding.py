@@ -2,7 +2,8 @@
 
 fl(a op b) = (a op b)(1 + delta) + eta with |delta| <= u and eta no larger than the smallest normal number, for + - * /
 and the square root. Functions of a library keep no such promise: their allowances were measured against Arb, eager and
-compiled, at more than a million points each, and are at least twice the worst error found (docs/theory.md, 8.1).
+compiled, at more than a million points each, and are at least twice the worst error found (docs/theory.md, 8.1). They
+stand in the dtype's row.
 """
 
 from __future__ import annotations
@@ -11,23 +12,13 @@ import math
 
 import torch
 
-__all__ = ["MODELS", "ULPS", "gamma", "smallest_normal", "ulps", "unit_roundoff"]
+from suffice.numerics.formats import format_of, smallest_normal, unit_roundoff
+
+__all__ = ["MODELS", "gamma", "smallest_normal", "ulps", "unit_roundoff"]
 
 MODELS = ("proved", "probabilistic")
-# allowance in ulps of the result, for float32 and float64, eager and compiled alike
-ULPS = {"exp": 4.0, "log1p": 2.0, "hypot": 2.0}
 # "about 6 sqrt(n) u except with a probability that never matters" (Higham and Mary); not a proof
 _PROBABILISTIC = 6.0
-
-
-def unit_roundoff(dtype: torch.dtype) -> float:
-    """u: half the distance from 1 to the next number."""
-    return torch.finfo(dtype).eps / 2
-
-
-def smallest_normal(dtype: torch.dtype) -> float:
-    """Below this, rounding is absolute."""
-    return torch.finfo(dtype).tiny
 
 
 def gamma(n: float, dtype: torch.dtype, model: str = "proved") -> float:
@@ -47,4 +38,5 @@ def gamma(n: float, dtype: torch.dtype, model: str = "proved") -> float:
 
 def ulps(function: str, dtype: torch.dtype) -> float:
     """The relative allowance of a library function's result: an ulp is at most 2u of it."""
-    return 2 * ULPS[function] * unit_roundoff(dtype)
+    allowance: float = getattr(format_of(dtype).ulps, function)
+    return 2 * allowance * unit_roundoff(dtype)

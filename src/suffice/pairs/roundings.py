@@ -12,10 +12,19 @@ from suffice.pairs import ladder
 __all__ = ["formula_roundings", "ratio_roundings", "slope_sizes"]
 
 
-@cache
-def formula_roundings(order: int, nu: float) -> float:
+def formula_roundings(order: int, nu: float, dtype: torch.dtype = torch.float64) -> float:
     """c with |executed difference - exact difference at the same k and squared gap| <= c u |s_r - s_k| (8.3)."""
-    h, log = (ulps(name, torch.float64) / unit_roundoff(torch.float64) for name in ("hypot", "log1p"))
+    return _formula_roundings(order, nu, *(_in_roundoffs(name, dtype) for name in ("hypot", "log1p")))
+
+
+def _in_roundoffs(function: str, dtype: torch.dtype) -> float:
+    """The allowance of a library function in units of u."""
+    return ulps(function, dtype) / unit_roundoff(dtype)
+
+
+@cache
+def _formula_roundings(order: int, nu: float, h: float, log: float) -> float:
+    """8.3 with the allowances of hypot and log1p."""
     # of the difference of the two s, its share in the logarithms, and the sums
     quotient = 3 + max(4, h)
     value = quotient + (quotient + h + 4 + log) / 2 + (quotient + h + 2 + log) / 3 + 3.5 + 1
@@ -39,10 +48,14 @@ def slope_sizes(order: int, nu: float) -> tuple[float, float]:
     return size, steep
 
 
-@cache
-def ratio_roundings(order: int, nu: float) -> tuple[float, float]:
+def ratio_roundings(order: int, nu: float, dtype: torch.dtype = torch.float64) -> tuple[float, float]:
     """c_0, c_1 with |executed A - A| <= u (c_0 x/(nu + s) + c_1 x/s^2) at the same squared radius (8.4)."""
-    h = ulps("hypot", torch.float64) / unit_roundoff(torch.float64)
+    return _ratio_roundings(order, nu, _in_roundoffs("hypot", dtype))
+
+
+@cache
+def _ratio_roundings(order: int, nu: float, h: float) -> tuple[float, float]:
+    """8.4 with the allowance of hypot."""
     first = 12 + 2 * h
     if order == 1:
         return first, 12 + 4 * h

@@ -15,14 +15,11 @@ from suffice.budgets import Budgets
 from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.family import Family, SoftmaxFamily
-from suffice.numerics.outward import OUTWARD
+from suffice.numerics.outward import above, below
 from suffice.numerics.softmax import at_class
 from suffice.words import Departure, Scope
 
 __all__ = ["After", "Realization", "Realized"]
-
-# What is left of a budget is a difference of two numbers that were rounded.
-_BELOW = 1 - 1e-12
 
 
 @runtime_checkable
@@ -152,7 +149,7 @@ class Realized(ABC):
             return bounds
 
         def total(bound: Tensor, added: Tensor) -> Tensor:
-            return torch.where(inside, (bound + added) * OUTWARD, torch.inf).nan_to_num(nan=torch.inf, posinf=torch.inf)
+            return torch.where(inside, above(bound + added), torch.inf).nan_to_num(nan=torch.inf, posinf=torch.inf)
 
         return Bounds(
             loss=total(bounds.loss, after.loss),
@@ -178,7 +175,8 @@ class Realized(ABC):
         left: dict[str, Tensor] = {}
         some = inside.clone()
         for name, limit in budgets.limits(after.loss).items():
-            rest = limit * _BELOW / OUTWARD - getattr(after, name)
+            # a bound of the scores within the rest is in the budget after `above` in `completed`
+            rest = below(below(limit)) - getattr(after, name)
             some &= rest > 0
             left[name] = torch.where(rest > 0, rest, 1.0)
         return Budgets(**left, prediction=budgets.prediction), some

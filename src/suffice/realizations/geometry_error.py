@@ -12,8 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from suffice.numerics.formats import format_of
+from suffice.numerics.outward import above, below
+from suffice.numerics.products import roundings_of_product
 from suffice.numerics.rounding import gamma, smallest_normal, unit_roundoff
-from suffice.realizations.executed.program import roundings_of_product
 from suffice.states import Geometry, States
 
 __all__ = [
@@ -25,8 +27,8 @@ __all__ = [
     "geometry_error",
 ]
 
-# above every rounding of float64 expressions that are sums and products of some dozens of positive numbers
-OUTWARD = 1 + 1e-12
+# what `above` raises float64 expressions by that are sums and products of some dozens of positive numbers
+OUTWARD = above(1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +69,8 @@ def feature_lengths(states: States) -> Float[Tensor, " queries"]:
             lengths = lengths / states.temperature
         else:
             lengths = torch.linalg.vector_norm(states.features / states.temperature[:, None], dim=1)
-    # coordinates below 1e-154 are lost in their squares
-    return lengths * (1 + 2 * direction_error(states.bank.dim)) + 1e-150
+    # a root of p squares; coordinates below 1e-154 are lost in these
+    return above(lengths, states.bank.dim + 18) + 1e-150
 
 
 def gap_roundings(dim: int, dtype: torch.dtype, inputs: torch.dtype, model: str) -> tuple[float, float]:
@@ -102,29 +104,28 @@ def geometry_error(
     # only where |u| > k/2, and there the roundings of the two products are at least 13 u k^2, beside the u k^2 by which
     # the exact value may lie below the rounded square.)
     error = error + torch.where(gaps <= -(k_hat * k_hat) * (1 - 4 * u), 4 * u * k * k, 0.0)
-    if dtype != torch.float64:
-        # what underflows is lost absolutely, a feature before it is divided by the temperature; in float64 the 1e-150
+    if not format_of(dtype).has_small_squares:
+        # what underflows is lost absolutely, a feature before it is divided by the temperature; elsewhere the 1e-150
         # in the length is more than that
         lost = tiny * (bank.dim + 4) * (2 * k + 2 * length + 1)
         error = error + lost * (1 + 1 / states.temperature[:, None])
     of_k = (k_hat - k).abs() * (k_hat + k)
-    of_gap = (error + of_k) * OUTWARD
+    of_gap = above(error + of_k)
     square = geometry.radii**2
-    below = (square - of_gap).clamp_min(0)
-    # outward past the roundings of the computed radius, of its square, of sum and root, and no further: a gap |r - k|
-    # is far smaller than r
-    outward = 4 * torch.finfo(square.dtype).eps
-    low, high = torch.sqrt(below) * (1 - outward), torch.sqrt(square + of_gap) * (1 + outward)
-    if dtype == torch.float64:
-        # without a feature nothing was rounded: r is k
+    least = (square - of_gap).clamp_min(0)
+    # past 2.5 roundings of the computed radius, twice that and one of its square, one of the sum, half of all in the
+    # root and one of its own: 5 in all. No further: a gap |r - k| is far smaller than r
+    low, high = below(torch.sqrt(least), 6), above(torch.sqrt(square + of_gap), 6)
+    if dtype == states.features.dtype:
+        # no input was converted, and without a feature nothing was rounded: r is k
         still = (states.features == 0).all(dim=1, keepdim=True)
         of_gap, low, high = (torch.where(still, exact, x) for exact, x in ((of_k, of_gap), (k, low), (k, high)))
     nu = bank.nu
     return GeometryError(
         of_gap=of_gap,
-        of_k=of_k * OUTWARD,
+        of_k=above(of_k),
         low=low,
         high=high,
-        s_r=torch.sqrt(below + nu * nu) / OUTWARD,
-        s_k=torch.sqrt((k_hat * k_hat - of_k).clamp_min(0) + nu * nu) / OUTWARD,
+        s_r=below(torch.sqrt(least + nu * nu)),
+        s_k=below(torch.sqrt((k_hat * k_hat - of_k).clamp_min(0) + nu * nu)),
     )

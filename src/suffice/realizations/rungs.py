@@ -9,10 +9,10 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from suffice.numerics.rounding import unit_roundoff
+from suffice.numerics.formats import formats_of_rungs, name_of
 from suffice.pairs.debye import DebyePair
 from suffice.realizations.executed.by_sums import ClassTable, class_table
-from suffice.realizations.executed.program import DTYPES, Executed, executable, execute, has_bfloat16
+from suffice.realizations.executed.program import Executed, executable, execute, has_bfloat16
 from suffice.realizations.executed.realization import ExecutedRealized
 from suffice.states import ClassBank, States
 
@@ -34,7 +34,7 @@ class Rung:
     def name(self) -> str:
         """Such as "debye4/float32", or "debye2/float32/bfloat16" with bfloat16 inputs."""
         dtypes = dict.fromkeys((self.dtype, self.inputs))
-        return "/".join([self.pair.name, *(str(dtype).removeprefix("torch.") for dtype in dtypes)])
+        return "/".join([self.pair.name, *(name_of(dtype) for dtype in dtypes)])
 
     @property
     def pair(self) -> DebyePair:
@@ -71,7 +71,7 @@ class Rung:
 # From cheap to dear. With bfloat16 inputs no order above 2 helps: its own error is thousands of times less.
 RUNGS = (
     Rung(2, torch.float32, torch.bfloat16),
-    *(Rung(order, dtype, dtype) for dtype in sorted(DTYPES, key=unit_roundoff, reverse=True) for order in (2, 4, 6)),
+    *(Rung(order, row.dtype, row.dtype) for row in formats_of_rungs() for order in (2, 4, 6)),
 )
 # of arrays of their names
 NAME_DTYPE = f"<U{max(len(rung.name) for rung in RUNGS)}"

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 import pytest
 import torch
 from flint import arb, ctx
+from suffice.tolerances.solving import CONTRACTS
 from torch import Tensor
 
 import suffice as sf
 from benchmarks.ulps import worst_ulps
 from suffice.contracts.centered import centered_bounds
-from suffice.numerics.rounding import ULPS, gamma
+from suffice.numerics.formats import Ulps, format_of
+from suffice.numerics.rounding import gamma
 from suffice.pairs.constants import valid_orders
 from suffice.realizations.executed.by_sums import bounds_ahead, class_table, summed_bounds
 from suffice.realizations.executed.program import Executed, execute
 from suffice.realizations.executed.realization import executed_errors, execution_of, unit_beside_rounding
-from suffice.tolerances.solving import CONTRACTS
 
 BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-3)
 needs_compiler = pytest.mark.skipif(
@@ -453,17 +454,17 @@ def test_without_a_compiler_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("name", list(ULPS))
+@pytest.mark.parametrize("name", Ulps._fields)
 def test_functions_keep_their_allowance(name: str, dtype: torch.dtype) -> None:
     worst = worst_ulps(name, dtype, 20_000, compiled=(False,))
-    assert max(worst) <= ULPS[name] / 2
+    assert max(worst) <= getattr(format_of(dtype).ulps, name) / 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("name", list(ULPS))
+@pytest.mark.parametrize("name", Ulps._fields)
 def test_functions_keep_their_allowance_at_a_million_points(name: str, dtype: torch.dtype) -> None:
-    assert max(worst_ulps(name, dtype, 1_050_000)) <= ULPS[name] / 2
+    assert max(worst_ulps(name, dtype, 1_050_000)) <= getattr(format_of(dtype).ulps, name) / 2
 
 
 def test_gamma() -> None:

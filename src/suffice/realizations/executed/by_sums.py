@@ -9,222 +9,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from suffice.contracts.bounds import Bounds
-from suffice.numerics.rounding import gamma, smallest_normal, ulps, unit_roundoff
+from suffice.numerics.outward import MANY, above
+from suffice.numerics.rounding import gamma, smallest_normal, unit_roundoff
 from suffice.numerics.softmax import at_class
-from suffice.pairs.constants import closed_form_constant
-from suffice.pairs.roundings import formula_roundings, ratio_roundings
-from suffice.realizations.executed.program import Executed, roundings_of_product
-from suffice.realizations.executed.roundings import over_classes, underflow
-from suffice.realizations.geometry_error import OUTWARD, direction_error, feature_lengths, gap_roundings
-from suffice.states import ClassBank, States
+from suffice.realizations.executed.outputs import underflow
+from suffice.realizations.executed.program import Executed
+from suffice.realizations.executed.tables import Array, ClassTable, class_table
+from suffice.realizations.geometry_error import direction_error
+from suffice.states import States
 
 __all__ = ["ClassTable", "bounds_ahead", "class_table", "summed_bounds"]
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
-
-# The relative errors of weights are taken as factors 1 + 2x, and e^{2T} must not be large.
-_LARGEST = 0.05
-_LARGEST_T = 1.0
-# Inputs whose squares and products stay far from overflow.
-_EXPONENT = {torch.float32: 100, torch.float64: 900}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassTable:
-    """What 8.7 bounds ahead of time: some for each class, all else over all classes.
-
-    A score allowance is t = fixed + growing |D|, with the executed squared gap D; B and Z are the columns.
-    """
-
-    dtype: torch.dtype
-    device: torch.device
-    fixed: Array
-    growing: Array
-    b: Array
-    z: Array
-    slope_error: Array
-    slope_size: Array
-    # the largest of k + |f|/tau, of t, of a, of |h| and |hhat|, of slope times size
-    farthest: float
-    t_max: float
-    a_max: float
-    longest: float
-    widest: float
-    # relative errors of a weight, of a sum of weights, of the sums that are formed here
-    of_weight: float
-    of_total: float
-    of_sums: float
-    # what the logarithm of a sum over classes may be off, and twice the total variation that the softmax may be
-    of_log: float
-    of_softmax: float
-    # the share of the formula in the largest score allowance
-    formula: float
-    # bounds on the error of the loss, on twice that of probabilities, and on tau times that of the gradient
-    ahead: tuple[float, float, float]
-
-    @cached_property
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Fixed, growing, and B and Z side by side, as the executed dtype has them."""
-
-        def outward(values: Array) -> Tensor:
-            # past the roundings of what they were made by, of the conversion and of an underflow in it
-            raised = values * (1 + 1e-9 + 2 * unit_roundoff(self.dtype)) + smallest_normal(self.dtype)
-            return torch.from_numpy(raised).to(self.device, self.dtype)
-
-        return outward(self.fixed), outward(self.growing), outward(np.stack([self.b, self.z], axis=1))
-
-
-def class_table(
-    states: States,
-    order: int,
-    dtype: torch.dtype,
-    model: str = "proved",
-    inputs: torch.dtype | None = None,
-    lengths: Float[Tensor, " queries"] | None = None,
-) -> ClassTable | None:
-    """Bounds for each class that hold for all of these states; None where the assumptions of 8.7 are not met.
-
-    `lengths` are the `feature_lengths`, if they are at hand.
-    """
-    bank = states.bank
-    tau = states.temperature.numpy(force=True)
-    sizes = (feature_lengths(states) if lengths is None else lengths).numpy(force=True)
-    k, c = bank.concentrations.numpy(force=True), bank.biases.numpy(force=True)
-    # the lengths are from above, by less than this
-    over = 8 * direction_error(bank.dim)
-    least, most, coldest = max(sizes.min() * (1 - over) - 1e-149, 0.0), sizes.max(), tau.min()
-    largest = 2.0 ** _EXPONENT[dtype]
-    # what is computed from such numbers neither overflows nor becomes nothing
-    with np.errstate(all="ignore"):
-        extremes = (k.max() + most + bank.nu) ** 2, np.abs(c).max(), tau.max() * (1 + most), 1 / coldest
-        # one by one: the largest of some numbers may miss a NaN among them
-        if not all(x < largest for x in extremes):
-            return None
-        table = _table(bank, order, dtype, inputs or dtype, model, k, c, float(least), float(most), float(coldest))
-    small = table.t_max <= _LARGEST_T and table.of_weight + table.of_softmax <= _LARGEST
-    return table if small and math.isfinite(table.widest + table.a_max) else None
-
-
-@cache
-def _constant(order: int, nu: float) -> float:
-    return float(closed_form_constant(order, nu)) * OUTWARD
-
-
-def _table(
-    bank: ClassBank,
-    order: int,
-    dtype: torch.dtype,
-    inputs: torch.dtype,
-    model: str,
-    k: Array,
-    c: Array,
-    least: float,
-    most: float,
-    coldest: float,
-) -> ClassTable:
-    u, tiny, of_mu = unit_roundoff(dtype), smallest_normal(dtype), direction_error(bank.dim)
-    e, log = ulps("exp", dtype), ulps("log1p", dtype)
-    k_hat = bank.concentrations.to(dtype).double().numpy(force=True)
-    nu, dim, classes = bank.nu, bank.dim, bank.num_classes
-    squared = k * k
-
-    # geometry: 8.2 with |D| <= size; the clamp can act where k <= 2|u|
-    size = (2 * k + most) * most
-    of_product, of_square = gap_roundings(dim, dtype, inputs, model)
-    of_d = most * (of_product * 2 * k + of_square * most) + u * size
-    of_d += np.where(k <= 2 * most, 4 * u * squared, 0.0)
-    of_d += (tiny * (dim + 2) * (1 + 1 / coldest)) * (2 * k + (2 * most + 1))
-    of_k = np.abs(k_hat - k) * (k_hat + k)
-    of_r = of_d * (1 + 2 * u) + of_k
-    apart = np.maximum(np.maximum(k - most, least - k), 0)
-    square = np.maximum(apart * apart / OUTWARD - of_r, 0)
-    s = np.sqrt(square + nu * nu) / OUTWARD
-    s_k = np.sqrt(k_hat * k_hat - of_k + nu * nu) / OUTWARD
-    moved = of_r / (2 * (nu + s)) + of_k / (2 * (nu + s_k))
-
-    # scores: 8.2 and 8.3, and the formula's own allowance, with the smallest s on the way between k and r
-    reach = np.minimum(s, s_k)
-    constant = _constant(order, nu)
-    both = s + s_k
-    formula = constant / (reach ** (order + 1) * both)
-    growing = formula + (formula_roundings(order, nu) * u) / both
-    largest = size + of_r
-    phi = np.minimum(most, largest / (2 * (nu + reach)))
-    fixed = moved + (u * (1 + 2 * u)) * (phi + moved + growing * largest + 3 * np.abs(c)) + 4 * tiny
-    t = fixed + growing * largest
-
-    # ratios: the formula's slope, the change of geometry, all of R where the executed radius may be 0
-    v = k + most
-    lead = 1 / (nu + s)
-    own = constant / s ** (order + 2)
-    positive = square > 0
-    a = v * (own + of_r * lead**3) + np.where(positive, 0.0, np.sqrt(of_r) * lead)
-    # exact |h_j|: R at the largest radius
-    h = v / (nu + np.sqrt(nu * nu + v * v))
-
-    # the slope's rounding, 8.4; a positive executed radius is at least k u
-    radius = np.where(positive, np.sqrt(square), np.where(k_hat > 1e-9, k_hat * (u / 4), 0.0))
-    first, second = ratio_roundings(order, nu)
-    of_slope = (u * first) * lead + (u * second) / (s * s) + 4 * tiny / radius
-    slope = lead + own + of_slope
-
-    # after the scores, 8.5, for every softmax: sum_j pi_j |log pi_j| <= log C
-    of_total = over_classes(classes, dtype, model)
-    spread = u * float((c + phi + t).max() - (c - phi - t).min())
-    log_c = math.log(classes)
-    share = (min(u * log_c, spread) + e) * math.exp(min(spread + e, 1.0)) * (1 + of_total) + of_total + classes * tiny
-    of_sum = share / (1 - share) + e + 3 * u if share < 1 else math.inf
-    of_log = of_sum + log * (log_c + of_sum)
-    of_softmax = math.exp(min(2 * spread, 1.0)) * (of_log + 2 * u * log_c + 2 * tiny)
-    of_weight = math.expm1(min(spread + of_sum, 1.0))
-    pulls = gamma(roundings_of_product(classes, "classes", dtype) + 12, dtype, model)
-    along = (of_total + gamma(12, dtype)) * (1 + of_total) * most
-    wide = slope * (k + most)
-    b = a + (1 + of_weight + of_total) * (((pulls + of_mu) * k + along) * slope + of_slope * v)
-    b += ((1 + of_weight) * of_sum) * wide
-    of_sums = gamma(classes + 16, dtype)
-    z = (2 * (of_weight + of_total + 2 * of_sums)) * wide**2 + slope * (slope * of_r + 2 * of_slope * v * v)
-
-    t_max, longest, widest = float(t.max()) * (1 + 1e-6), float((h + a).max()) * OUTWARD, float(wide.max()) * OUTWARD
-    grown = math.exp(2 * t_max) if t_max <= _LARGEST_T else math.inf
-    of_weights = 2 * u * (1 + of_weight) * max(log_c, 1.0) + of_total + 4 * classes * tiny
-    # no sum of |w_j| is above 2, no |log pi_y| above the largest difference of scores and log C
-    ahead = (
-        2 * t_max * grown + (2 * (spread + u * log_c) + of_log + 2 * tiny) * (1 + 4 * u),
-        t_max + of_softmax + 4 * classes * tiny,
-        grown * longest * t_max + 2 * float(b.max()) * OUTWARD + of_weights * widest,
-    )
-    return ClassTable(
-        dtype=dtype,
-        device=bank.directions.device,
-        fixed=fixed,
-        growing=growing,
-        b=b,
-        z=z,
-        slope_error=of_slope * v * OUTWARD,
-        slope_size=wide * OUTWARD,
-        farthest=float(v.max()) * OUTWARD,
-        t_max=t_max,
-        a_max=float(a.max()) * OUTWARD,
-        longest=longest,
-        widest=widest,
-        of_weight=of_weight,
-        of_total=of_total,
-        of_sums=of_sums,
-        of_log=of_log,
-        of_softmax=of_softmax,
-        formula=float((formula * largest / t).max()),
-        ahead=ahead,
-    )
 
 
 def bounds_ahead(states: States, table: ClassTable, dtype: torch.dtype) -> Bounds:
@@ -233,9 +32,9 @@ def bounds_ahead(states: States, table: ClassTable, dtype: torch.dtype) -> Bound
     tau = states.temperature
     lost = underflow(states.bank, table.farthest, tau, dtype)
     return Bounds(
-        loss=torch.full_like(tau, loss * (1 + 1e-9)),
-        probability=torch.full_like(tau, twice_tv / 2 * (1 + 1e-9)),
-        gradient=(gradient + lost) / tau * (1 + 1e-9),
+        loss=torch.full_like(tau, above(loss, MANY)),
+        probability=torch.full_like(tau, above(twice_tv / 2, MANY)),
+        gradient=above((gradient + lost) / tau, MANY),
         margin_use=torch.full_like(tau, torch.inf),
     )
 
@@ -244,7 +43,7 @@ def summed_bounds(states: States, executed: Executed, table: ClassTable) -> Boun
     """Bounds on the executed loss, probabilities and gradient; the margin is not looked at."""
     sums = _sums(states, executed, table)
     with np.errstate(all="ignore"):
-        bounds = _from_sums(states, executed, table, sums) * (1 + 1e-9)
+        bounds = above(_from_sums(states, executed, table, sums), MANY)
     # what is not finite is over every budget
     known = np.nan_to_num(bounds, nan=np.inf, posinf=np.inf)
     loss, probability, gradient, margin_use = torch.from_numpy(known).to(states.temperature)

@@ -6,16 +6,17 @@ geometry formed in the dtype of the rung instead of float64.
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.numerics.compensated import squared_radius
+from suffice.numerics.compiling import run_compiled
+from suffice.numerics.formats import FORMATS, format_of, name_of
+from suffice.numerics.products import check_products, product, squares
 from suffice.numerics.softmax import at_class, softmax, total_over_classes
 from suffice.objectives.contrastive import weights_from
 from suffice.pairs import ladder
@@ -23,11 +24,7 @@ from suffice.pairs.constants import check_order, valid_orders
 from suffice.pairs.domain import check_domain
 from suffice.states import States
 
-__all__ = ["DTYPES", "Executed", "executable", "execute", "has_bfloat16", "roundings_of_product"]
-
-DTYPES = (torch.float32, torch.float64)
-# below this nu neighbouring orders cancel so much that float32 has no digits left (docs/theory.md, 8.2)
-_SMALLEST_NU_IN_FLOAT32 = 2.0
+__all__ = ["Executed", "executable", "execute", "has_bfloat16"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +69,7 @@ class Executed:
 
 def executable(order: int, dtype: torch.dtype, nu: float) -> bool:
     """Whether the order is proved at this nu, and has digits left in this dtype."""
-    return order in valid_orders(nu) and (dtype == torch.float64 or nu >= _SMALLEST_NU_IN_FLOAT32)
+    return order in valid_orders(nu) and nu >= format_of(dtype).smallest_nu
 
 
 @cache
@@ -94,82 +91,43 @@ def execute(
     """Scores, log-probabilities, loss and feature gradient of order n, computed in `dtype` from the stored inputs.
 
     For all of these states at once (see `States.chunks`). Inputs are rounded to the dtype first. Overflow leaves
-    infinities or NaN, which no certificate accepts. With float32 the product with the directions may have bfloat16
-    `inputs` (and result).
+    infinities or NaN, which no certificate accepts. The product with the directions may have `inputs` (and a result)
+    of a dtype that the row of `dtype` names: bfloat16 beside float32.
     """
     check_order(order)
-    if dtype not in DTYPES:
-        raise ValueError(f"Expected dtype in {[str(d) for d in DTYPES]}, but got {dtype}")
+    row, bank = format_of(dtype), states.bank
     inputs = dtype if inputs is None else inputs
-    if inputs not in (dtype, torch.bfloat16) or (inputs == torch.bfloat16 and dtype != torch.float32):
-        raise ValueError(f"Expected inputs of dtype {dtype}, or bfloat16 beside float32, but got {inputs}")
-    nu = states.bank.nu
+    if inputs not in (dtype, *row.inputs):
+        raise ValueError(f"Expected inputs of dtype {dtype}, or {_inputs_beside()}, but got {inputs}")
+    nu = bank.nu
     check_domain(order, nu)
-    if dtype == torch.float32 and nu < _SMALLEST_NU_IN_FLOAT32:
-        raise ValueError(f"Expected nu >= {_SMALLEST_NU_IN_FLOAT32} in float32, but got {nu}; use float64")
-    if dtype == torch.float32:
-        _check_products()
-    bank = states.bank
+    if nu < row.smallest_nu:
+        raise ValueError(f"Expected nu >= {row.smallest_nu} in {row.name}, but got {nu}; use float64")
+    check_products(dtype)
     stored = (bank.directions, bank.concentrations, bank.biases, states.features, states.temperature)
     mu, k, c, f, tau = (x.to(dtype) for x in stored)
     # autocast would take products in bfloat16: another program than the one that the bounds are about
     with torch.autocast(states.features.device.type, enabled=False):
         u = f / tau[:, None]
-        products = _geometry_product(u, mu, inputs), _squares(u)
-        between = _as_compiled if compiled else _between_products
-        found = between(order, nu, *products, k, c, states.labels)
-        gradient = (_product(found.pop("pulls"), mu, "classes") + found.pop("along") * u) / tau[:, None]
+        arguments = _geometry_product(u, mu, inputs), squares(u), k, c, states.labels
+        if compiled:
+            found = dict(run_compiled(_between_products, (order, nu), arguments))
+        else:
+            found = _between_products(order, nu, *arguments)
+        gradient = (product(found.pop("pulls"), mu, "classes") + found.pop("along") * u) / tau[:, None]
     return Executed(order=order, inputs=inputs, directions=mu, concentrations=k, scaled=u, gradient=gradient, **found)
 
 
-# A sum of n terms in any order has up to n - 1 roundings; a sum of blocks' sums far fewer, however each is added up.
-# More blocks, or smaller ones, would cost more time than they save digits.
-_MOST_BLOCKS = 16
-
-
-def _blocks(terms: int, over: str, dtype: torch.dtype) -> int:
-    """In how many blocks a product over the dimension or over the classes is added up: float64 has digits to spare."""
-    if dtype == torch.float64:
-        return 1
-    wanted = terms // 48 if over == "classes" else min(terms // 16, max(8, terms // 64))
-    return max(1, min(wanted, _MOST_BLOCKS))
-
-
-def roundings_of_product(terms: int, over: str, dtype: torch.dtype) -> int:
-    """How many roundings any of the terms goes through: its product, its block's sum, the sum of blocks, the rest."""
-    blocks = _blocks(terms, over, dtype)
-    return terms // blocks + blocks - 1 + (terms % blocks > 0)
+def _inputs_beside() -> str:
+    return ", ".join(f"{name_of(inputs)} beside {row.name}" for row in FORMATS.values() for inputs in row.inputs)
 
 
 def _geometry_product(
     u: Float[Tensor, "queries dim"], mu: Float[Tensor, "classes dim"], inputs: torch.dtype
 ) -> Float[Tensor, "queries classes"]:
     if inputs == u.dtype:
-        return _product(u, mu.T, "dim")
+        return product(u, mu.T, "dim")
     return (u.to(inputs) @ mu.to(inputs).T).to(u.dtype)
-
-
-def _product(
-    a: Float[Tensor, "rows terms"], b: Float[Tensor, "terms columns"], over: str
-) -> Float[Tensor, "rows columns"]:
-    """a @ b, block by block of the terms."""
-    blocks = _blocks(len(b), over, a.dtype)
-    if blocks == 1:
-        return a @ b
-    whole = len(b) - len(b) % blocks
-    left = a[:, :whole].unflatten(1, (blocks, -1)).transpose(0, 1)
-    total = torch.bmm(left, b[:whole].unflatten(0, (blocks, -1))).sum(dim=0)
-    return total if whole == len(b) else total.add_(a[:, whole:] @ b[whole:])
-
-
-def _squares(u: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows 1"]:
-    """|u|^2, likewise."""
-    blocks = _blocks(u.shape[1], "dim", u.dtype)
-    whole = u.shape[1] - u.shape[1] % blocks
-    parts = u[:, :whole].unflatten(1, (blocks, -1))
-    rest = u[:, whole:]
-    total: Tensor = torch.linalg.vecdot(parts, parts).sum(dim=1) + torch.linalg.vecdot(rest, rest)
-    return total[:, None]
 
 
 def _between_products(
@@ -202,56 +160,3 @@ def _between_products(
         "pulls": along * k,
         "along": total_over_classes(along),
     }
-
-
-def _as_compiled(order: int, nu: float, *inputs: Tensor) -> dict[str, Tensor]:
-    """What the compiled program returns, and an error where torch ran another one instead.
-
-    Past its limit of recompilations, with its compiler switched off, or where it suppresses a compiler's errors, torch
-    runs the eager program without a word.
-    """
-    if shutil.which("g++") is None and shutil.which("clang++") is None:
-        raise RuntimeError(
-            "Expected a C++ compiler for compiled=True, but found neither g++ nor clang++; use compiled=False"
-        )
-    # values at which a program is traced anew are its own: torch allows a function few recompilations
-    found, was_compiled = _compiled(order, nu, inputs[0].dtype)(*inputs)
-    if not was_compiled:
-        raise RuntimeError(
-            "Expected torch.compile to compile the program, but torch ran the eager one instead (its limit of "
-            "recompilations, torch.compiler.set_stance or TORCHDYNAMO_DISABLE); call torch.compiler.reset(), or use "
-            "compiled=False"
-        )
-    return dict(found)
-
-
-@cache
-def _compiled(order: int, nu: float, dtype: torch.dtype) -> Any:
-    def program(*inputs: Tensor) -> tuple[dict[str, Tensor], bool]:
-        # a constant of the trace: true in compiled code, and false wherever this line is run as it stands
-        return _between_products(order, nu, *inputs), torch.compiler.is_compiling()
-
-    # recompilations are counted by code object
-    program.__code__ = program.__code__.replace(
-        co_name=f"order_{order}_at_{2 * nu:g}_halves_in_{dtype}".replace(".", "_")
-    )
-    return torch.compile(program, dynamic=True)
-
-
-def _check_products() -> None:
-    """Raise unless float32 products are taken in float32: TF32 and bfloat16 are outside of the model of rounding."""
-    if hasattr(torch.backends, "fp32_precision"):
-        # each inherits from torch.backends.fp32_precision, and set_float32_matmul_precision writes to both
-        backends: Any = torch.backends
-        for name in ("mkldnn", "cuda"):
-            value = getattr(backends, name).matmul.fp32_precision
-            if value not in ("none", "ieee"):
-                raise ValueError(
-                    f"Expected torch.backends.{name}.matmul.fp32_precision to be 'none' or 'ieee', which the model of "
-                    f"rounding is about, but got {value!r}; call torch.set_float32_matmul_precision('highest')"
-                )
-    elif torch.get_float32_matmul_precision() != "highest":
-        raise ValueError(
-            "Expected torch.get_float32_matmul_precision() to be 'highest', which the model of rounding is about, "
-            f"but got {torch.get_float32_matmul_precision()!r}; call torch.set_float32_matmul_precision('highest')"
-        )

@@ -14,16 +14,17 @@ from torch import Tensor
 from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.numerics.compensated import squared_radius
-from suffice.numerics.rounding import smallest_normal
+from suffice.numerics.formats import name_of, smallest_normal
 from suffice.objectives.contrastive import radial_slopes
 from suffice.pairs.debye import DebyePair
 from suffice.realizations.analytic import Analytic, pair_name, simple_envelope, softmax_head, zeroed
 from suffice.realizations.base import Realized
 from suffice.realizations.distances import class_distances
 from suffice.realizations.endpoints import Endpoints, OwnEnvelope, uniform_allowances
+from suffice.realizations.executed.outputs import rounding_after
 from suffice.realizations.executed.placed import Placed
 from suffice.realizations.executed.program import Executed, execute
-from suffice.realizations.executed.roundings import rounding_after, rounding_allowances
+from suffice.realizations.executed.scores import rounding_allowances
 from suffice.realizations.geometry_error import geometry_error
 from suffice.states import Geometry, States
 from suffice.words import Departure, Scope
@@ -60,7 +61,7 @@ class Execution:
     def how(self) -> str:
         """For people: the model is always named."""
         how = "compiled" if self.compiled else "eager"
-        return f"{str(self.dtype).removeprefix('torch.')}, {how}, model {self.model}"
+        return f"{name_of(self.dtype)}, {how}, model {self.model}"
 
     @property
     def words(self) -> str:
@@ -70,7 +71,7 @@ class Execution:
 
     def record(self) -> dict[str, Any]:
         """What tells one program from another."""
-        dtype = str(self.dtype).removeprefix("torch.")
+        dtype = name_of(self.dtype)
         return {"scope": str(self.scope), "pair": pair_name(self.pair), "dtype": dtype, "model": self.model}
 
     @property

@@ -1,0 +1,55 @@
+"""Programs that were really compiled: one of its own for every key, and an error where torch ran another instead."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Hashable
+from functools import cache
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+__all__ = ["has_compiler", "run_compiled"]
+
+Found = TypeVar("Found")
+
+
+def has_compiler() -> bool:
+    """Whether there is a C++ compiler, which torch.compile needs on a CPU."""
+    return shutil.which("g++") is not None or shutil.which("clang++") is not None
+
+
+def run_compiled(program: Callable[..., Found], constants: tuple[Hashable, ...], inputs: tuple[Tensor, ...]) -> Found:
+    """program(*constants, *inputs) as torch.compile compiles it, and an error where torch ran another one instead.
+
+    Past its limit of recompilations, with its compiler switched off, or where it suppresses a compiler's errors, torch
+    runs the eager program without a word.
+    """
+    if not has_compiler():
+        raise RuntimeError(
+            "Expected a C++ compiler for compiled=True, but found neither g++ nor clang++; use compiled=False"
+        )
+    # values at which a program is traced anew are its own: torch allows a function few recompilations
+    found, was_compiled = _compiled(program, constants, inputs[0].dtype)(*inputs)
+    if not was_compiled:
+        raise RuntimeError(
+            "Expected torch.compile to compile the program, but torch ran the eager one instead (its limit of "
+            "recompilations, torch.compiler.set_stance or TORCHDYNAMO_DISABLE); call torch.compiler.reset(), or use "
+            "compiled=False"
+        )
+    result: Found = found
+    return result
+
+
+@cache
+def _compiled(program: Callable[..., Any], constants: tuple[Hashable, ...], dtype: torch.dtype) -> Any:
+    def with_proof(*inputs: Tensor) -> tuple[Any, bool]:
+        # a constant of the trace: true in compiled code, and false wherever this line is run as it stands
+        return program(*constants, *inputs), torch.compiler.is_compiling()
+
+    # recompilations are counted by code object
+    words = "_".join(str(word) for word in (program.__name__, *constants, dtype))
+    with_proof.__code__ = with_proof.__code__.replace(co_name=re.sub(r"\W", "_", words))
+    return torch.compile(with_proof, dynamic=True)
