@@ -9,21 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import suffice as sf
-from suffice.cli import app
 from suffice.experiments.conditioning import coordinate_control, target_control
 from suffice.experiments.distribution import tolerance_columns
 from suffice.experiments.evaluators import EVALUATORS, evaluator_columns
 from suffice.experiments.rearrangement import assignments, rearrangement_columns
-from suffice.experiments.reproduce import EXPERIMENTS, chosen_experiments, reproduce
+from suffice.experiments.reproduce import EXPERIMENTS, reproduce
 from suffice.experiments.saved import Saved
 from suffice.experiments.second_objective import supervised_columns
 from suffice.truth.errors import primitive_errors
 from suffice.truth.rigorous import RigorousState
 from tests.reference.states import random_states
-from tests.store.test_collection import make_states, write
+from tests.support.collections import make_states, write
 
 
 def _collection(path: Path) -> Path:
@@ -98,23 +96,6 @@ def test_what_is_remembered_depends_on_the_question(tmp_path: Path) -> None:
     other = sf.open_collection(write(tmp_path / "d", make_states(70, 9, 64, 5)))
     Saved(collection=other, sample=None, folder=tmp_path / "cache").columns("a", compute)
     assert sum(calls) == 210
-
-
-def test_command_line(tmp_path: Path) -> None:
-    path = _collection(tmp_path / "c")
-    runner = CliRunner()
-    done = runner.invoke(app, ["reproduce", str(path), "--out", str(tmp_path / "o"), "--only", "tab:tolerance"])
-    assert done.exit_code == 0, done.output
-    assert "0 bounds broken" in done.output
-    text = (tmp_path / "o" / "reproduction.md").read_text()
-    assert "fig:tolerance-distribution" in text
-    assert "app:ranking" not in text
-    wrong = runner.invoke(app, ["reproduce", str(path), "--only", "fig:nonsense"])
-    assert wrong.exit_code == 2
-    missing = runner.invoke(app, ["reproduce", str(tmp_path / "nothing")])
-    assert missing.exit_code == 3
-    with pytest.raises(ValueError, match="Expected --only to be one of"):
-        chosen_experiments(["fig:nonsense"])
 
 
 def test_tolerances_are_the_librarys() -> None:

@@ -14,8 +14,8 @@ import pytest
 
 import suffice as sf
 from suffice.verify import Report, verify_audit
-from tests.store.test_collection import make_states, write
-from tests.verify.tampering import change_json, change_row, change_table, first_row, seal, seal_collection
+from tests.support.collections import make_states, write
+from tests.support.tampering import change_json, change_row, change_table, first_row, seal, seal_collection
 
 BUDGETS = sf.Budgets(loss=1e-4, probability=1e-3, gradient=1e-3)
 Row = dict[str, Any]
