@@ -9,63 +9,87 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from suffice import nn, special
+    from suffice.audits.plan import Plan
     from suffice.audits.run import Audit, audit
+    from suffice.audits.summary import AuditSummary, GroupSummary, Spread
     from suffice.budgets import Budgets
     from suffice.certificates.adaptive import Adaptive, adaptive
     from suffice.certificates.cascade import Cascade, cascade
     from suffice.certificates.certify import Certificate, certify
-    from suffice.certificates.explain import Explanation
+    from suffice.certificates.explain import ClassShare, Explanation
     from suffice.certificates.rungs import Rung, cheapest_rungs, rungs
     from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
     from suffice.contracts.centered import centered_bounds
     from suffice.contracts.conditioned import conditioned_bounds
     from suffice.contracts.coupling import CouplingExtrema, coupling_extrema, loss_change
     from suffice.contracts.geometry import geometry_bounds
-    from suffice.objectives.contrastive import Evaluation, evaluate, gradient_mechanism
+    from suffice.contracts.parameters import (
+        budget_for_update,
+        budget_relative_to_gradient,
+        jacobian_norm_bound,
+        jacobian_norm_estimate,
+        jacobian_spectral_norm,
+        parameter_gradient_bound,
+    )
+    from suffice.contracts.sensitivity import Sensitivity
+    from suffice.objectives.contrastive import Evaluation, GradientMechanism, evaluate, gradient_mechanism
     from suffice.objectives.sampling import sample_vmf
     from suffice.pairs.base import Allowance, Pair
     from suffice.pairs.debye import DebyePair
     from suffice.pairs.envelopes import BestAllowance, ClosedForm, StateEnvelope, Uniform
-    from suffice.realizations.supervised import evaluate_supervised
-    from suffice.states import ClassBank, States
+    from suffice.pairs.integral_envelope import IntegralEnvelope
+    from suffice.realizations.supervised import SupervisedEvaluation, evaluate_supervised
+    from suffice.states import ClassBank, Geometry, States
     from suffice.store.builtin import builtin_collection
     from suffice.store.importing import import_states
     from suffice.store.manifest import CollectionError
-    from suffice.store.reader import Collection, open_collection
+    from suffice.store.reader import Batch, Collection, open_collection
     from suffice.store.writer import CollectionWriter
     from suffice.tolerances.tolerance import Tolerance, sensitivity, tolerance
-    from suffice.truth.state import Reference, reference
+    from suffice.truth.state import Ball, Reference, reference
 
 __version__: str
 
 # where every public name is; a test compares with the imports above
 _WHERE = {
+    "audits.plan": ("Plan",),
     "audits.run": ("Audit", "audit"),
+    "audits.summary": ("AuditSummary", "GroupSummary", "Spread"),
     "budgets": ("Budgets",),
     "certificates.adaptive": ("Adaptive", "adaptive"),
     "certificates.cascade": ("Cascade", "cascade"),
     "certificates.certify": ("Certificate", "certify"),
-    "certificates.explain": ("Explanation",),
+    "certificates.explain": ("ClassShare", "Explanation"),
     "certificates.rungs": ("Rung", "cheapest_rungs", "rungs"),
     "contracts.bounds": ("Allowances", "Bounds", "SoftmaxHead"),
     "contracts.centered": ("centered_bounds",),
     "contracts.conditioned": ("conditioned_bounds",),
     "contracts.coupling": ("CouplingExtrema", "coupling_extrema", "loss_change"),
     "contracts.geometry": ("geometry_bounds",),
-    "objectives.contrastive": ("Evaluation", "evaluate", "gradient_mechanism"),
+    "contracts.parameters": (
+        "budget_for_update",
+        "budget_relative_to_gradient",
+        "jacobian_norm_bound",
+        "jacobian_norm_estimate",
+        "jacobian_spectral_norm",
+        "parameter_gradient_bound",
+    ),
+    "contracts.sensitivity": ("Sensitivity",),
+    "objectives.contrastive": ("Evaluation", "GradientMechanism", "evaluate", "gradient_mechanism"),
     "objectives.sampling": ("sample_vmf",),
     "pairs.base": ("Allowance", "Pair"),
     "pairs.debye": ("DebyePair",),
     "pairs.envelopes": ("BestAllowance", "ClosedForm", "StateEnvelope", "Uniform"),
-    "realizations.supervised": ("evaluate_supervised",),
-    "states": ("ClassBank", "States"),
+    "pairs.integral_envelope": ("IntegralEnvelope",),
+    "realizations.supervised": ("SupervisedEvaluation", "evaluate_supervised"),
+    "states": ("ClassBank", "Geometry", "States"),
     "store.builtin": ("builtin_collection",),
     "store.importing": ("import_states",),
     "store.manifest": ("CollectionError",),
-    "store.reader": ("Collection", "open_collection"),
+    "store.reader": ("Batch", "Collection", "open_collection"),
     "store.writer": ("CollectionWriter",),
     "tolerances.tolerance": ("Tolerance", "sensitivity", "tolerance"),
-    "truth.state": ("Reference", "reference"),
+    "truth.state": ("Ball", "Reference", "reference"),
 }
 _MODULES = ("nn", "special")
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
@@ -75,12 +99,16 @@ __all__ = [
     "Allowance",
     "Allowances",
     "Audit",
+    "AuditSummary",
+    "Ball",
+    "Batch",
     "BestAllowance",
     "Bounds",
     "Budgets",
     "Cascade",
     "Certificate",
     "ClassBank",
+    "ClassShare",
     "ClosedForm",
     "Collection",
     "CollectionError",
@@ -89,17 +117,27 @@ __all__ = [
     "DebyePair",
     "Evaluation",
     "Explanation",
+    "Geometry",
+    "GradientMechanism",
+    "GroupSummary",
+    "IntegralEnvelope",
     "Pair",
+    "Plan",
     "Reference",
     "Rung",
+    "Sensitivity",
     "SoftmaxHead",
+    "Spread",
     "StateEnvelope",
     "States",
+    "SupervisedEvaluation",
     "Tolerance",
     "Uniform",
     "__version__",
     "adaptive",
     "audit",
+    "budget_for_update",
+    "budget_relative_to_gradient",
     "builtin_collection",
     "cascade",
     "centered_bounds",
@@ -112,9 +150,13 @@ __all__ = [
     "geometry_bounds",
     "gradient_mechanism",
     "import_states",
+    "jacobian_norm_bound",
+    "jacobian_norm_estimate",
+    "jacobian_spectral_norm",
     "loss_change",
     "nn",
     "open_collection",
+    "parameter_gradient_bound",
     "reference",
     "rungs",
     "sample_vmf",
