@@ -26,7 +26,7 @@ from suffice.states import States
 __all__ = ["DTYPES", "Executed", "executable", "execute", "has_bfloat16", "roundings_of_product"]
 
 DTYPES = (torch.float32, torch.float64)
-# below this nu neighbouring orders cancel so much that float32 has no digits left (docs/theory.md, 8.2)
+# below this nu neighbouring orders cancel so much that float32 has no digits left (docs/theory.md, 1)
 _SMALLEST_NU_IN_FLOAT32 = 2.0
 
 
