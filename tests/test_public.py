@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
 import types
+import typing
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import suffice as sf
+
+# reached from public records, and not public themselves: what an execution is made of
+NOT_PUBLIC = {"Execution", "Kind"}
 
 
 def test_all_is_sorted_and_every_name_is_there() -> None:
@@ -55,3 +62,46 @@ def test_importing_changes_no_global_setting() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "ok", done.stderr
+
+
+def _public() -> dict[str, Any]:
+    """Every public name, those of public modules included."""
+    found = {name: getattr(sf, name) for name in sf.__all__ if name != "__version__"}
+    modules = {name: value for name, value in found.items() if isinstance(value, types.ModuleType)}
+    for name, module in modules.items():
+        del found[name]
+        found.update({f"{name}.{each}": getattr(module, each) for each in module.__all__})
+    return found
+
+
+def _classes(annotation: Any) -> Iterator[type]:
+    """The classes of suffice that an annotation mentions."""
+    if inspect.isclass(annotation) and annotation.__module__.startswith("suffice"):
+        yield annotation
+    for part in typing.get_args(annotation):
+        yield from _classes(part)
+
+
+def _returned(value: Any) -> Iterator[type]:
+    """The classes that a function returns; of a class, those of its fields, properties and methods."""
+    if not inspect.isclass(value):
+        yield from _classes(typing.get_type_hints(value).get("return"))
+        return
+    for name, annotation in typing.get_type_hints(value).items():
+        if not name.startswith("_"):
+            yield from _classes(annotation)
+    for name, member in vars(value).items():
+        inner = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        if inspect.isfunction(inner) and (not name.startswith("_") or name in ("__iter__", "__getitem__", "__call__")):
+            yield from _classes(typing.get_type_hints(inner).get("return"))
+
+
+def test_what_public_names_return_is_public() -> None:
+    public = _public()
+    reached = {found.__name__: name for name, value in public.items() for found in _returned(value)}
+    known = {value.__name__ for value in public.values() if inspect.isclass(value)}
+    assert len(reached) > 20
+    assert {name: where for name, where in reached.items() if name not in known | NOT_PUBLIC} == {}
+    # neither set has a name too many
+    assert set(reached) >= NOT_PUBLIC
+    assert not NOT_PUBLIC & known

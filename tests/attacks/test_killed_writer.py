@@ -15,13 +15,13 @@ import pytest
 from suffice.store.manifest import CollectionError
 from suffice.store.reader import open_collection
 from suffice.store.writer import CollectionWriter
-from tests.store.test_collection import make_states
+from tests.support.collections import make_states
 
 # imports once, then forks a writer for each path that it is given, and prints its process id
 _SERVER = """
 import os, sys
 from suffice.store.writer import CollectionWriter
-from tests.store.test_collection import make_states
+from tests.support.collections import make_states
 parts = [make_states(40, seed=seed) for seed in range(4)]
 for line in sys.stdin:
     path = line.strip()

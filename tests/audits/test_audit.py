@@ -24,8 +24,7 @@ import suffice as sf
 from suffice.audits.ledger import read_results
 from suffice.audits.plan import Plan, pair_order
 from suffice.cli import app
-from tests.attacks.test_bad_collections import _column, _set, rewrite_part
-from tests.store.test_collection import make_states, write
+from tests.support.collections import change_column, make_states, rewrite_part, set_row, write
 
 BUDGETS = sf.Budgets(loss=1e-4, gradient=1e-3)
 
@@ -94,7 +93,7 @@ def test_another_question_is_never_mixed_in(tmp_path: Path) -> None:
 
 def test_bad_rows_stop_the_audit_or_are_counted(tmp_path: Path) -> None:
     path = write(tmp_path / "c", make_states(20))
-    rewrite_part(path, _column("label", _set(4, 99)))
+    rewrite_part(path, change_column("label", set_row(4, 99)))
     with pytest.raises(sf.CollectionError, match="row 4, label"):
         sf.audit(path, BUDGETS, out=tmp_path / "a")
     result = sf.audit(path, BUDGETS, out=tmp_path / "b", skip_bad=True)
@@ -105,26 +104,6 @@ def test_bad_rows_stop_the_audit_or_are_counted(tmp_path: Path) -> None:
     assert "1 bad rows set aside" in shown.output
     assert shown.exit_code == 1
     assert runner.invoke(app, ["audit", str(path), "--out", str(tmp_path / "e")]).exit_code == 3
-
-
-def test_command_line(tmp_path: Path) -> None:
-    path = str(_collection(tmp_path / "c"))
-    runner = CliRunner()
-    easy = runner.invoke(app, ["audit", path, "--loss", "1", "--gradient", "10", "--out", str(tmp_path / "easy")])
-    assert easy.exit_code == 0, easy.output
-    assert "60 of 60 states certified (100.0%)" in easy.output
-    assert "rounding" in easy.output
-    hard = runner.invoke(app, ["audit", path, "--loss", "1e-12", "--json", "--out", str(tmp_path / "hard")])
-    assert hard.exit_code == 1
-    record = json.loads(hard.stdout)
-    assert record["summary"]["inconclusive"] > 0
-    assert record["scope"] == Plan(loss=1.0).covered
-    assert record == json.loads((tmp_path / "hard" / "summary.json").read_text())
-    assert runner.invoke(app, ["audit", path, "--pair", "debye9"]).exit_code == 2
-    assert runner.invoke(app, ["audit", path, "--loss", "0"]).exit_code == 2
-    assert runner.invoke(app, ["audit", path, "--contract", "best"]).exit_code == 2
-    assert runner.invoke(app, ["audit", str(tmp_path / "none")]).exit_code == 3
-    assert runner.invoke(app, ["audit", path, "--loss", "2", "--out", str(tmp_path / "easy")]).exit_code == 2
 
 
 def test_plan() -> None:

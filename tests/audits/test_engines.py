@@ -13,7 +13,7 @@ import pytest
 
 import suffice as sf
 from suffice.audits.ledger import read_results
-from tests.store.test_collection import make_states, write
+from tests.support.collections import make_states, write
 
 ray = pytest.importorskip("ray")
 BUDGETS = sf.Budgets(loss=1e-4, gradient=1e-3)

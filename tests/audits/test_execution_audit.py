@@ -9,14 +9,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import suffice as sf
 from suffice.audits.plan import Plan
-from suffice.cli import app
 from suffice.contracts.bounds import Bounds
 from suffice.realizations.executed.by_sums import summed_bounds
-from tests.store.test_collection import make_states, write
+from tests.support.collections import make_states, write
 
 BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-2)
 
@@ -75,32 +73,6 @@ def test_float32_certifies_less_than_float64(tmp_path: Path) -> None:
         counts[dtype] = audit.summary.certified
         assert audit.scope == "execution"
     assert counts == {"float32": 0, "float64": 30}
-
-
-def test_command_line(tmp_path: Path) -> None:
-    collection = write(tmp_path / "c", make_states(12, 6, 64, 0))
-    runner = CliRunner()
-    asked = ["--loss", "1e-2", "--gradient", "1e-2", "--scope", "execution", "--dtype", "float32"]
-    done = runner.invoke(app, ["audit", str(collection), *asked, "--out", str(tmp_path / "a")])
-    assert done.exit_code == 0, done.output
-    assert "rounding (scope execution: float32, eager, model proved)" in " ".join(done.output.split())
-    assert "cheapest certified rung" in done.output
-    page = (tmp_path / "a" / "report.html").read_text()
-    assert "The precision ladder" in page
-    name = pq.read_table(tmp_path / "a" / "results").column("id")[0].as_py()
-    shown = runner.invoke(app, ["inspect", str(tmp_path / "a"), name])
-    assert "rounding included" in shown.output
-    assert "is the formula's, the rest rounding's" in shown.output
-    everything = runner.invoke(app, ["verify", str(tmp_path / "a"), "--all"])
-    assert everything.exit_code == 0
-    sampled = runner.invoke(app, ["verify", str(tmp_path / "a"), "--sample", "3"])
-    assert sampled.exit_code == 0
-    for wrong in (["--scope", "all"], ["--dtype", "float16"], ["--model", "hope"]):
-        assert runner.invoke(app, ["audit", str(collection), *wrong, "--out", str(tmp_path / "b")]).exit_code == 2
-    likely = runner.invoke(
-        app, ["audit", str(collection), *asked, "--model", "probabilistic", "--out", str(tmp_path / "p")]
-    )
-    assert "NOT PROVED" in likely.output
 
 
 def test_every_state_is_counted_on_its_rung(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from suffice.audits.ledger import Ledger, read_results
 from suffice.store.reader import BadRow, open_collection
-from tests.store.test_collection import make_states, write
+from tests.support.collections import make_states, write
 
 HEADER = {"fingerprint": "one", "question": "is it enough?"}
 

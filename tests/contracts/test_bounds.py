@@ -13,7 +13,6 @@ from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.centered import centered_bounds
 from suffice.contracts.conditioned import conditioned_bounds
 from suffice.contracts.geometry import geometry_bounds
-from suffice.tolerances.solving import accepts
 from tests.reference.states import random_states
 
 PAIR = sf.DebyePair(order=2)
@@ -28,14 +27,6 @@ def test_a_margin_that_is_used_up_certifies_nothing() -> None:
     use = _row(math.nextafter(1.0, 0.0), 1.0, math.inf, math.nan)
     bounds = Bounds(loss=use, probability=use, gradient=use, margin_use=use)
     assert bounds.prediction.tolist() == [True, False, False, False]
-
-
-def test_budgets_are_closed_and_the_margin_is_open() -> None:
-    shares = _row(1.0, math.nextafter(1.0, 2.0), 0.5, math.nan)
-    assert accepts({"loss": shares}).tolist() == [True, False, True, False]
-    assert accepts({"prediction": shares}).tolist() == [False, False, True, False]
-    # all of them, and NaN in one is enough
-    assert accepts({"loss": 0 * shares + 0.5, "gradient": shares}).tolist() == [True, False, True, False]
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)

@@ -35,15 +35,15 @@ def _attack(states: sf.States, seed: int) -> tuple[int, float]:
     generator = torch.Generator().manual_seed(seed)
     pair = sf.DebyePair(order=2)
     prepared = prepare(states, pair, distances=True)
-    slopes = radial_slopes(prepared.geometry, pair)
+    radii, slopes = prepared.geometry.radii, radial_slopes(prepared.geometry, pair)
     unit = uniform_allowances(prepared)
     violations, closest = 0, 0.0
     for exponent in (-9.0, -5.0, -2.0, 0.0):
         gaps = unit.d.amax(dim=1)
         b = 10**exponent / gaps.clamp_min(1e-3)
         b = b.clamp_max(1.0)
-        e, ratio = piecewise_errors(prepared, b, generator)
-        truth = actual_errors(states, prepared, slopes, e, ratio)
+        e, ratio = piecewise_errors(states.bank.concentrations, radii, b, generator)
+        truth = actual_errors(states, prepared.head.log_probabilities, radii, slopes, e, ratio)
         scores = prepared.head.log_probabilities - e
         agrees = scores.argmax(dim=1) == prepared.top
         previous = None

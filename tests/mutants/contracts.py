@@ -33,7 +33,7 @@ MUTANTS = (
         old="return torch.stack(met).all(dim=0)",
         new="return torch.stack(met).any(dim=0)",
         why="every budget has to be met",
-        kills=(f"{_HERE}test_budgets_are_closed_and_the_margin_is_open",),
+        kills=("tests/tolerances/test_solving.py::test_budgets_are_closed_and_the_margin_is_open",),
     ),
     Mutant(
         name="accepts-nan",
@@ -41,7 +41,7 @@ MUTANTS = (
         old='met = [share < 1 if name == "prediction" else share <= 1 for name, share in shares.items()]',
         new='met = [~(share >= 1) if name == "prediction" else ~(share > 1) for name, share in shares.items()]',
         why="a bound that is no number meets no budget",
-        kills=(f"{_HERE}test_budgets_are_closed_and_the_margin_is_open",),
+        kills=("tests/tolerances/test_solving.py::test_budgets_are_closed_and_the_margin_is_open",),
     ),
     Mutant(
         name="accepts-prediction-closed",
@@ -49,7 +49,7 @@ MUTANTS = (
         old='share < 1 if name == "prediction" else share <= 1',
         new='share <= 1 if name == "prediction" else share <= 1',
         why="the margin test is strict",
-        kills=(f"{_HERE}test_budgets_are_closed_and_the_margin_is_open",),
+        kills=("tests/tolerances/test_solving.py::test_budgets_are_closed_and_the_margin_is_open",),
     ),
     Mutant(
         name="accepts-budget-open",
@@ -57,7 +57,7 @@ MUTANTS = (
         old='share < 1 if name == "prediction" else share <= 1',
         new="share < 1",
         why="a bound that equals its budget meets it, and headroom is 1 there",
-        kills=(f"{_HERE}test_budgets_are_closed_and_the_margin_is_open",),
+        kills=("tests/tolerances/test_solving.py::test_budgets_are_closed_and_the_margin_is_open",),
     ),
     Mutant(
         name="with-one-series",

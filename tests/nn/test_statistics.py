@@ -9,21 +9,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.nn.functional import normalize
 
 import suffice as sf
 from suffice.nn import ClassStatistics
-
-
-def _batch(seed: int, count: int, dim: int, classes: int) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(0, classes, (count,), generator=generator)
-    return normalize(torch.randn(count, dim, generator=generator) + 2 * torch.eye(dim)[labels], dim=1), labels
+from tests.support.batches import class_batch
 
 
 def test_means_are_the_means_of_the_epoch_so_far() -> None:
     statistics = ClassStatistics(5, 16, dtype=torch.float64)
-    batches = [_batch(seed, 40, 16, 5) for seed in range(3)]
+    batches = [class_batch(seed, 40, 16, 5) for seed in range(3)]
     for features, labels in batches:
         statistics.update(features, labels)
     everything = torch.cat([f for f, _ in batches]).double()
@@ -35,7 +29,7 @@ def test_means_are_the_means_of_the_epoch_so_far() -> None:
 
 def test_the_previous_epoch_is_used_and_still_updated() -> None:
     statistics = ClassStatistics(3, 8, dtype=torch.float64)
-    first, second = _batch(0, 60, 8, 3), _batch(1, 30, 8, 3)
+    first, second = class_batch(0, 60, 8, 3), class_batch(1, 30, 8, 3)
     statistics.update(*first)
     statistics.advance()
     statistics.update(*second)
@@ -50,7 +44,7 @@ def test_the_previous_epoch_is_used_and_still_updated() -> None:
 
 
 def test_concentrations_by_both_estimates_and_the_cap() -> None:
-    features, labels = _batch(0, 200, 32, 4)
+    features, labels = class_batch(0, 200, 32, 4)
     published, exact = (ClassStatistics(4, 32, estimate=word, dtype=torch.float64) for word in ("published", "exact"))
     for statistics in (published, exact):
         statistics.update(features, labels)
@@ -74,7 +68,7 @@ def test_classes_that_were_not_seen() -> None:
     statistics = ClassStatistics(3, 10)
     torch.testing.assert_close(statistics.means[1].norm(dim=1), torch.full((3,), 0.9))
     torch.testing.assert_close(statistics.concentrations, torch.full((3,), 90 * 10 / 19))
-    features, _ = _batch(0, 6, 10, 2)
+    features, _ = class_batch(0, 6, 10, 2)
     statistics.update(features, torch.tensor([0, 0, 0, 1, 1, 1]))
     statistics.advance()
     kept = statistics.directions[1].clone()
@@ -87,11 +81,11 @@ def test_classes_that_were_not_seen() -> None:
 
 def test_state_dict_round_trip_goes_on_as_if_nothing_had_happened() -> None:
     one, other = ClassStatistics(4, 12, seed=7), ClassStatistics(4, 12, seed=7)
-    one.update(*_batch(0, 30, 12, 4))
+    one.update(*class_batch(0, 30, 12, 4))
     one.advance()
     other.load_state_dict(one.state_dict())
     for statistics in (one, other):
-        statistics.update(*_batch(1, 20, 12, 4))
+        statistics.update(*class_batch(1, 20, 12, 4))
         statistics.advance()
     for name, value in one.state_dict().items():
         assert torch.equal(value, other.state_dict()[name]), name
@@ -109,14 +103,14 @@ def test_bad_input() -> None:
 _WORKER = """
 import sys, torch, torch.distributed as dist
 sys.path.insert(0, {root!r})
-from tests.nn.test_statistics import _batch
+from tests.support.batches import class_batch
 from suffice.nn import ClassStatistics
 rank = int(sys.argv[1])
 dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
 statistics = ClassStatistics(6, 24, dtype=torch.float64)
 for epoch in range(2):
     for step in range(3):
-        features, labels = _batch(10 * epoch + step, 40, 24, 6)
+        features, labels = class_batch(10 * epoch + step, 40, 24, 6)
         half = slice(0, 17) if rank == 0 else slice(17, 40)
         statistics.update(features[half], labels[half])
     statistics.advance()
@@ -140,7 +134,7 @@ def test_two_processes_have_the_statistics_of_one(tmp_path: Path) -> None:
     single = ClassStatistics(6, 24, dtype=torch.float64)
     for epoch in range(2):
         for step in range(3):
-            single.update(*_batch(10 * epoch + step, 40, 24, 6))
+            single.update(*class_batch(10 * epoch + step, 40, 24, 6))
         single.advance()
     first, second = (torch.load(path, weights_only=True) for path in outputs)
     for name, value in single.state_dict().items():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import suffice as sf
 from suffice.numerics.compensated import squared_radius
 from suffice.truth import bessel, surrogate
-from tests.pairs.conftest import nus
+from tests.support.grids import nus
 
 ORDERS = range(1, 7)
 POINTS = [0.0, *torch.logspace(-8, 8, 49, dtype=torch.float64).tolist()]

@@ -11,7 +11,7 @@ from flint import arb, ctx
 import suffice as sf
 from suffice.pairs.integral_envelope import IntegralEnvelope
 from suffice.truth import bessel, surrogate
-from tests.pairs.conftest import nus
+from tests.support.grids import nus
 
 X = torch.cat([torch.zeros(1, dtype=torch.float64), torch.logspace(-8, 8, 65, dtype=torch.float64)])
 ORDER_TWO = (

@@ -10,7 +10,7 @@ from flint import arb, ctx
 
 import suffice as sf
 from suffice.pairs.constants import CLOSED_FORM, valid_orders
-from tests.pairs.conftest import nus
+from tests.support.grids import nus
 
 
 def _constant(order: int, nu: float) -> arb:

@@ -6,16 +6,29 @@ A direction is the bank's row over its exact length; v_j = k_j mu_j + f/tau and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from flint import arb, ctx
 from torch import Tensor
 
 import suffice as sf
-from suffice.realizations.executed.program import Executed
 
 __all__ = ["Exact", "actual_errors", "bounds_of", "exact_outputs"]
 
 _BITS = 900
+
+
+class Outputs(Protocol):
+    """What some program made of one state."""
+
+    @property
+    def log_probabilities(self) -> Tensor: ...
+
+    @property
+    def loss(self) -> Tensor: ...
+
+    @property
+    def gradient(self) -> Tensor: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +80,7 @@ def exact_outputs(state: sf.States) -> Exact:
         )
 
 
-def actual_errors(state: sf.States, executed: Executed) -> dict[str, float]:
+def actual_errors(state: sf.States, executed: Outputs) -> dict[str, float]:
     """How far the executed loss, probabilities (total variation) and gradient of one state are off."""
     exact = exact_outputs(state)
     with ctx.workprec(_BITS):

@@ -8,10 +8,6 @@ import torch
 from torch import Tensor
 
 import suffice as sf
-from suffice.contracts.bounds import SoftmaxHead
-from suffice.contracts.coupling import loss_change
-from suffice.objectives.contrastive import combine
-from suffice.realizations.analytic import Prepared
 
 SHAPES = [(2, 5), (2, 128), (3, 7), (5, 16), (7, 64), (20, 33), (50, 128), (100, 512), (400, 1024), (2000, 64)]
 
@@ -59,14 +55,14 @@ def many_states(count: int, queries: int = 20, shapes: list[tuple[int, int]] = S
         yield random_states(seed, queries, shapes)
 
 
-def piecewise_errors(prepared: Prepared, b: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def piecewise_errors(k: Tensor, radii: Tensor, b: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Score errors and ratio errors of an error function that is +b or -b between any two neighbouring endpoints.
 
-    Such functions are the extreme points of all error functions bounded by b, as far as the endpoints see them.
+    Such functions are the extreme points of all error functions bounded by b, as far as the endpoints k_j and r_j see
+    them.
     """
-    geometry = prepared.geometry
-    k = geometry.concentrations.expand_as(geometry.radii)
-    ends = torch.cat([k, geometry.radii], dim=1)
+    k = k.expand_as(radii)
+    ends = torch.cat([k, radii], dim=1)
     order = ends.argsort(dim=1)
     widths = ends.gather(1, order).diff(dim=1, prepend=torch.zeros(len(ends), 1, dtype=ends.dtype))
     share = torch.rand(len(ends), 1, generator=generator, dtype=ends.dtype)
@@ -79,25 +75,28 @@ def piecewise_errors(prepared: Prepared, b: Tensor, generator: torch.Generator) 
 
 
 def actual_errors(
-    states: sf.States, prepared: Prepared, slopes: Tensor, e: Tensor, ratio_errors: Tensor
+    states: sf.States, log_pi: Tensor, radii: Tensor, slopes: Tensor, e: Tensor, ratio_errors: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Loss error, TV and gradient error when the exact scores are q = qhat - e and the exact ratio is A - ratio_error.
 
-    Differences of probabilities come from expm1, never from a subtraction.
+    `log_pi` are the approximate log-probabilities and `slopes` are A(r_j)/r_j, so that hhat_j is slope_j v_j with
+    v_j = k_j mu_j + f/tau. Differences of probabilities come from expm1, never from a subtraction.
     """
-    head: SoftmaxHead = prepared.head
-    log_pi, y = head.log_probabilities, states.labels
-    loss = loss_change(log_pi, -e, y).abs()
+    y = states.labels[:, None]
+    # -log P_y + log pi_y: the others gain or lose exp(e_y - e_j) against the target
+    others = log_pi.exp().scatter(1, y, 0.0)
+    loss = torch.log1p((others * torch.expm1(e.gather(1, y) - e)).sum(dim=1)).abs()
     # P_j = pi_j exp(-e_j)/Z; in units of the top class' error, so that log Z is small
-    shift = e.gather(1, prepared.top[:, None])
-    moves = torch.expm1(shift - e)
-    log_z = torch.log1p((log_pi.exp() * moves).sum(dim=1, keepdim=True))
+    shift = e.gather(1, log_pi.argmax(dim=1, keepdim=True))
+    log_z = torch.log1p((log_pi.exp() * torch.expm1(shift - e)).sum(dim=1, keepdim=True))
     change = log_pi.exp() * torch.expm1(shift - e - log_z)
     tv = 0.5 * change.abs().sum(dim=1)
-    exact = (log_pi + (shift - e) - log_z).exp()
-    weights = exact.scatter(1, y[:, None], 0.0)
-    weights = weights.scatter(1, y[:, None], -weights.sum(dim=1, keepdim=True))
-    radii = prepared.geometry.radii
-    error_slopes = torch.where(radii > 0, ratio_errors / torch.where(radii > 0, radii, 1.0), 0.0)
-    vector = combine(states, -change * slopes) + combine(states, weights * error_slopes)
+    # P_j - 1_y, the target's as minus the sum of the others
+    weights = (log_pi + (shift - e) - log_z).exp().scatter(1, y, 0.0)
+    weights = weights.scatter(1, y, -weights.sum(dim=1, keepdim=True))
+    # of the vectors v_j = r_j (unit vector); where r_j is 0 so is the vector
+    inverse = torch.where(radii > 0, 1 / torch.where(radii > 0, radii, 1.0), 0.0)
+    factors = weights * ratio_errors * inverse - change * slopes
+    pulled = torch.einsum("qc,c,cp->qp", factors, states.bank.concentrations, states.bank.directions)
+    vector = pulled + torch.einsum("qc,qp->qp", factors, states.features) / states.temperature[:, None]
     return loss, tv, torch.linalg.vector_norm(vector, dim=1) / states.temperature

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 import suffice as sf
 from suffice.reports.page import write_page
-from tests.store.test_collection import make_states
+from tests.support.collections import make_states
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")

@@ -61,3 +61,20 @@ def test_nothing_is_tried_past_the_cap(load: str, starts: tuple[float, ...]) -> 
     assert torch.isinf(found.rejected[inside]).all()
     assert (found.binding[inside] == -1).all()
     assert torch.isfinite(found.rejected[~inside]).all()
+
+
+def test_inversion_survives_a_useless_start() -> None:
+    """Regula falsi alone closes the bracket on steep, flat and kinked loads, from starts far on either side."""
+    root = torch.tensor([1e-9, 1.0, 3.7, 1e5, 2e9], dtype=torch.float64)
+
+    def judge(rows: torch.Tensor, scale: torch.Tensor) -> Judged:
+        x = scale / root[rows]
+        load = torch.where(x < 1, x * 0.3 + 0.7 * x**9, torch.expm1((x - 1).clamp_max(700)) * 40 + 1)
+        return Judged(load=load, accepted=load <= 1, binding=torch.zeros_like(rows))
+
+    for start in (1e-12, 1.0, 1e12):
+        inverse = invert(judge, [torch.full_like(root, start)], torch.full_like(root, 1e30))
+        assert (inverse.accepted <= root).all()
+        assert (inverse.rejected > root).all()
+        assert (inverse.rejected <= inverse.accepted * (1 + 1e-9)).all()
+        assert inverse.evaluations < 60

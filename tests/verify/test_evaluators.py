@@ -19,7 +19,7 @@ from suffice.verify.exact_states import ExactState
 from suffice.verify.floats import FloatStates
 from suffice.verify.objective import executed_errors, true_errors
 from suffice.verify.stored import Bank
-from tests.store.test_collection import make_states
+from tests.support.collections import make_states
 
 
 def _bank(states: sf.States) -> Bank:

@@ -11,9 +11,8 @@ import torch
 
 import suffice as sf
 from suffice.verify import Report, verify_audit
-from tests.attacks.test_bad_collections import _column, _set, rewrite_part
-from tests.store.test_collection import make_states, write
-from tests.verify.tampering import change_json, change_row, seal
+from tests.support.collections import change_column, make_states, rewrite_part, set_row, write
+from tests.support.tampering import change_json, change_row, seal
 
 BUDGETS = sf.Budgets(loss=1e-4, probability=1e-3, gradient=1e-3)
 CONTRACTS = ["geometry", "conditioned", "centered"]
@@ -141,7 +140,7 @@ def test_what_overflowed_is_not_certified_and_not_wrong(tmp_path: Path) -> None:
 
 def test_rows_that_were_set_aside(tmp_path: Path) -> None:
     collection = write(tmp_path / "c", make_states(9, 6, 16, 0))
-    rewrite_part(collection, _column("label", _set(4, 99)))
+    rewrite_part(collection, change_column("label", set_row(4, 99)))
     audit = tmp_path / "a"
     sf.audit(collection, BUDGETS, out=audit, skip_bad=True)
     report = verify_audit(audit, collection, sample=100)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 import suffice as sf
 from suffice.cli import app
 from suffice.verify import verify_audit
-from tests.store.test_collection import make_states, write
-from tests.verify.tampering import change_json, change_row, change_table, seal
+from tests.support.collections import make_states, write
+from tests.support.tampering import change_json, change_row, change_table, seal
 
 BUDGETS = sf.Budgets(loss=1e-4, gradient=1e-3)
 
@@ -157,35 +155,3 @@ def test_one_line_and_an_exit_code(audited: tuple[Path, Path], tmp_path: Path, c
     shown = CliRunner().invoke(app, ["verify", str(audit), "--collection", str(collection), "--sample", "1"])
     assert shown.exit_code == report.exit_code, shown.output
     assert shown.exception is None or isinstance(shown.exception, SystemExit)
-
-
-def test_command_line(audited: tuple[Path, Path], tmp_path: Path) -> None:
-    audit = tmp_path / "a"
-    shutil.copytree(audited[0], audit)
-    runner = CliRunner()
-    shown = runner.invoke(app, ["verify", str(audit), "--sample", "5"])
-    assert shown.exit_code == 0, shown.output
-    assert "5 of 9 states recomputed" in shown.output
-    assert "9 of 9 states" in runner.invoke(app, ["verify", str(audit), "--all", "--sample", "2"]).output
-    assert "rows checked, by column" in shown.output
-    record = json.loads(runner.invoke(app, ["verify", str(audit), "--sample", "3", "--json"]).stdout)
-    assert record["checked"] == 3
-    assert record["columns"]["b"] == {"Arb": 3, "cross-check": 9}
-    name = pq.read_table(audit / "results").column("id")[3].as_py()
-    explained = runner.invoke(app, ["inspect", str(audit), name])
-    assert explained.exit_code == 0, explained.output
-    assert runner.invoke(app, ["inspect", str(audit), "nobody"]).exit_code == 2
-    change_row(_first(audit), 2, {"loss_bound": lambda row: row["loss_bound"] / 2})
-    assert runner.invoke(app, ["verify", str(audit)]).exit_code == 3
-    seal(audit, audited[1])
-    found = runner.invoke(app, ["verify", str(audit), "--json"])
-    assert found.exit_code == 1
-    (finding,) = (each for each in json.loads(found.stdout)["findings"] if each["column"] == "loss_bound")
-    assert (finding["row"], finding["file"]) == (2, f"results/{_first(audit).name}")
-    assert finding["line"].startswith(f"results/{_first(audit).name}, row 2 (id ")
-    assert ", loss_bound: said " in runner.invoke(app, ["verify", str(audit)]).output
-    assert runner.invoke(app, ["verify", str(tmp_path)]).exit_code == 3
-    assert runner.invoke(app, ["verify", str(tmp_path / "none")]).exit_code == 3
-    write(tmp_path / "other", make_states(3))
-    moved = runner.invoke(app, ["verify", str(audit), "--collection", str(tmp_path / "other")])
-    assert moved.exit_code == 3

@@ -15,9 +15,8 @@ import torch
 import suffice as sf
 from suffice.verify import Report, check, verify_audit
 from suffice.verify.columns import TIERS
-from tests.attacks.test_bad_collections import _column, _set, rewrite_part
-from tests.store.test_collection import make_states, write
-from tests.verify.tampering import change_json, change_row, change_table, first_row, seal
+from tests.support.collections import change_column, make_states, rewrite_part, set_row, write
+from tests.support.tampering import change_json, change_row, change_table, first_row, seal
 
 BUDGETS = sf.Budgets(loss=1e-4, probability=1e-3, gradient=1e-3)
 
@@ -186,7 +185,7 @@ def test_a_gradient_that_is_no_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [False, True], ids=["one too few", "one too many"])
 def test_rows_set_aside_that_are_states_and_the_reverse(tmp_path: Path, more: bool) -> None:
     audit, collection = tmp_path / "a", write(tmp_path / "c", make_states(5, 4, 8, 0))
-    rewrite_part(collection, _column("label", _set(2, 99)))
+    rewrite_part(collection, change_column("label", set_row(2, 99)))
     sf.audit(collection, BUDGETS, out=audit, skip_bad=True)
 
     def change(rows: list[dict[str, Any]]) -> None:

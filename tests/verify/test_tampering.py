@@ -14,8 +14,8 @@ import pytest
 
 import suffice as sf
 from suffice.verify import Report, verify_audit
-from tests.store.test_collection import make_states, write
-from tests.verify.tampering import change_json, change_row, change_table, first_row, seal, seal_collection
+from tests.support.collections import make_states, write
+from tests.support.tampering import change_json, change_row, change_table, first_row, seal, seal_collection
 
 BUDGETS = sf.Budgets(loss=1e-4, probability=1e-3, gradient=1e-3)
 Row = dict[str, Any]
@@ -202,9 +202,18 @@ def test_an_honest_audit_that_is_sealed_again_is_still_honest(copied: tuple[Path
         assert report.checked == report.states == 14
 
 
-def test_every_prediction_made_certified(copied: tuple[Path, Path]) -> None:
+def _tied(seed: int) -> sf.States:
+    """States of a bank that has every class twice: whatever is predicted, another class has the same score."""
+    states = make_states(6, 4, 16, seed)
+    bank = states.bank
+    twice = sf.ClassBank(bank.directions.repeat(2, 1), bank.concentrations.repeat(2), bank.biases.repeat(2))
+    return sf.States(twice, states.features, states.labels, states.temperature)
+
+
+def test_every_prediction_made_certified(tmp_path: Path) -> None:
     """Also where the plan asks for none."""
-    audit, collection = copied
+    audit, collection = tmp_path / "a", write(tmp_path / "c", make_states(8, 6, 16, 0), _tied(1))
+    sf.audit(collection, BUDGETS, out=audit)
     said = 0
     for path in (audit / "results").glob("*.parquet"):
         column = pq.read_table(path).column("prediction_certified").to_pylist()
@@ -217,6 +226,8 @@ def test_every_prediction_made_certified(copied: tuple[Path, Path]) -> None:
                 pa.array([True] * len(table)),
             ),
         )
+    # or there would be nothing to find
+    assert said == 6
     seal(audit, collection)
     for report in _both(audit, collection):
         assert sum(each.column == "prediction_certified" for each in report.findings) == said

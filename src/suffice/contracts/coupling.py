@@ -17,13 +17,13 @@ __all__ = ["CouplingExtrema", "coupling_extrema", "loss_change"]
 class CouplingExtrema:
     """The smallest and the largest signed loss change over all pairings; both are attained."""
 
-    minus: Float[Tensor, ...]
-    plus: Float[Tensor, ...]
+    minus: Float[Tensor, "*shape"]
+    plus: Float[Tensor, "*shape"]
 
 
 def loss_change(
     log_probabilities: Float[Tensor, "... classes"], errors: Float[Tensor, "... classes"], target: Tensor
-) -> Float[Tensor, ...]:
+) -> Float[Tensor, "*shape"]:
     """log sum_j P_j e^{e_j} - e_y, the exact change of the loss when scores move by e (eq:ce-error-identity).
 
     Formed as log1p(sum_{j != y} P_j expm1(e_j - e_y)): common shifts cancel exactly and small errors keep their digits.

@@ -31,7 +31,7 @@ def _steps(nu: float) -> int:
     return max(0, math.ceil(_LIFT_BELOW - nu))
 
 
-def ratio(nu: float, x: Float[Tensor, ...], order: int | None = None) -> Float[Tensor, ...]:
+def ratio(nu: float, x: Float[Tensor, "*shape"], order: int | None = None) -> Float[Tensor, "*shape"]:
     """R_nu(x) = I_{nu+1}(x)/I_nu(x) for any nu >= 0 and x >= 0, with derivatives."""
     steps = _steps(nu)
     value = ladder.ratio(order or default_order(nu), nu + steps, x)

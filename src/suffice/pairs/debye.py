@@ -15,6 +15,7 @@ from suffice.pairs.base import Allowance
 from suffice.pairs.constants import check_order
 from suffice.pairs.domain import gap_arguments, pointwise_arguments
 from suffice.pairs.envelopes import BestAllowance, ClosedForm, StateEnvelope, Uniform
+from suffice.pairs.integral_envelope import IntegralEnvelope
 from suffice.pairs.roundings import formula_roundings, ratio_roundings, slope_sizes
 
 __all__ = ["DebyePair"]
@@ -28,8 +29,8 @@ class DebyePair:
     for the formula in exact arithmetic. Executed in float64, `difference` adds a relative error below 1e-14, in
     float32 below 1e-6 (measured against high precision in the tests, not proved).
 
-    `envelope` chooses another allowance than the best one: `ClosedForm(n)`, or at order 2 `Uniform(...)` and
-    `StateEnvelope(...)`, the paper's.
+    `envelope` chooses another allowance than the best one: `ClosedForm(n)`, or at order 2 `Uniform(...)`,
+    `StateEnvelope(...)` and, slowly, `IntegralEnvelope()`, the paper's.
 
     >>> pair = DebyePair(order=2)
     >>> pair.ratio(63.0, 10.0).item(), pair.allowance(63.0, 10.0).item()  # doctest: +ELLIPSIS
@@ -41,7 +42,7 @@ class DebyePair:
 
     def __post_init__(self) -> None:
         check_order(self.order)
-        known = isinstance(self.envelope, BestAllowance | ClosedForm | StateEnvelope | Uniform)
+        known = isinstance(self.envelope, BestAllowance | ClosedForm | IntegralEnvelope | StateEnvelope | Uniform)
         if self.envelope is not None and not known:
             raise TypeError(f"Expected envelope to be one of the ladder's, but got {type(self.envelope).__name__}")
         if known and self.envelope.order != self.order:  # type: ignore[union-attr]

@@ -29,8 +29,8 @@ _ROUNDINGS = 64
 class Enclosed:
     """The truth lies within `radius` of `value`."""
 
-    value: Float[Tensor, ...]
-    radius: Float[Tensor, ...]
+    value: Float[Tensor, "*shape"]
+    radius: Float[Tensor, "*shape"]
 
 
 def _check(order: int, nu: float) -> None:
@@ -39,7 +39,7 @@ def _check(order: int, nu: float) -> None:
         raise ValueError(f"Expected nu >= {minimum_nu(_LAST)}, where the remainder is proved, but got {nu}")
 
 
-def ratio_error(order: int, nu: float, x: Float[Tensor, ...]) -> Enclosed:
+def ratio_error(order: int, nu: float, x: Float[Tensor, "*shape"]) -> Enclosed:
     """A_n(x) - R_nu(x)."""
     _check(order, nu)
     s = torch.sqrt(x * x + nu * nu)
@@ -51,7 +51,7 @@ def ratio_error(order: int, nu: float, x: Float[Tensor, ...]) -> Enclosed:
     return Enclosed(value=-scale * tail, radius=_outward(remainder, scale * size))
 
 
-def score_error(order: int, nu: float, k: Float[Tensor, ...], squared_gap: Float[Tensor, ...]) -> Enclosed:
+def score_error(order: int, nu: float, k: Float[Tensor, "*shape"], squared_gap: Float[Tensor, "*shape"]) -> Enclosed:
     """(F_n(r) - F_n(k)) - (Phi(r) - Phi(k)) at r = sqrt(k^2 + squared_gap)."""
     _check(order, nu)
     s_k = torch.sqrt(k * k + nu * nu)

@@ -1,4 +1,4 @@
-"""The command line as a person and as a program use it."""
+"""`suffice ladder` as a person and as a program use it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-import suffice
 from suffice import cli
-from suffice.proofs.barriers import Proof
 
 run = CliRunner().invoke
-
-
-def test_version() -> None:
-    result = run(cli.app, ["--version"])
-    assert result.exit_code == 0
-    assert result.stdout == f"suffice {suffice.__version__}\n"
 
 
 def test_ladder_for_a_program() -> None:
@@ -50,24 +42,9 @@ def test_ladder_for_a_person() -> None:
         (["ladder", "--kappa", "1,two"], "but got 'two'"),
         (["ladder", "--kappa", "-1"], "but got '-1'"),
         (["ladder", "--kappa", "nan"], "but got 'nan'"),
-        (["nonsense"], "No such command"),
     ],
 )
 def test_usage_errors_exit_with_two(arguments: list[str], message: str) -> None:
     result = run(cli.app, arguments)
     assert result.exit_code == 2
     assert message in result.output
-
-
-def test_prove_prints_a_line_a_constant_and_fails_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
-    good = Proof(name="one", statement="1 = 1", proved=True, seconds=0.0)
-    bad = Proof(name="two", statement="1 = 2", proved=False, seconds=0.0)
-    monkeypatch.setattr(cli, "prove_all", lambda: iter([good]))
-    result = run(cli.app, ["prove"])
-    assert result.exit_code == 0
-    assert "proved   0.000 s  one: 1 = 1" in result.stdout
-    monkeypatch.setattr(cli, "prove_all", lambda: iter([good, bad]))
-    result = run(cli.app, ["prove"])
-    assert result.exit_code == 1
-    assert "NOT PROVED" in result.stdout
-    assert "1 of 2 statements proved" in result.stdout

@@ -1,0 +1,51 @@
+"""The application: all commands under one name. A command imports what it needs when it runs, so that help is quick."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from suffice import __version__
+from suffice.cli.audit import audit
+from suffice.cli.inspect import inspect
+from suffice.cli.ladder import ladder
+from suffice.cli.prove import prove
+from suffice.cli.reproduce import reproduce
+from suffice.cli.states import states_app
+from suffice.cli.verify import verify
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="How accurate is accurate enough? Certified numerical adequacy at learning states.",
+)
+
+
+def main() -> None:
+    """Entry point. Exit codes: 0 all is proved or certified, 1 something is not, 2 usage, 3 a bad file."""
+    app()
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"suffice {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    del version
+
+
+# in the order of the help page
+for _command in (ladder, prove, audit, verify, inspect, reproduce):
+    app.command()(_command)
+app.add_typer(states_app, name="states")

@@ -1,0 +1,31 @@
+"""The monitor reports plain numbers on its steps, and touches nothing on the others."""
+
+from __future__ import annotations
+
+import pytest
+
+import suffice as sf
+from suffice.nn import ProCoLoss, ToleranceMonitor
+from tests.support.batches import random_batch, trained_proco
+
+
+def test_monitor_reports_plain_numbers_and_skips_without_touching_tensors() -> None:
+    loss = trained_proco(128)
+    monitor = ToleranceMonitor(loss, sf.Budgets(loss=1e-4, gradient=1e-4), every=3, sample=4)
+    features, labels = random_batch(128)
+    report = monitor(features, labels)
+    assert report is not None
+    assert all(isinstance(value, float | int | str) for value in report.values())
+    states = loss.states(features[[0, 1, 3, 5]], labels[[0, 1, 3, 5]])
+    expected = sf.tolerance(states, sf.Budgets(loss=1e-4, gradient=1e-4), sf.DebyePair())
+    assert report["suffice/b_q50"] == pytest.approx(float(expected.b.quantile(0.5)), rel=1e-9)
+    assert report["suffice/states"] == 4
+    # not even a shape is asked for on the steps between
+    assert monitor(None, None) is None  # type: ignore[arg-type]
+    assert monitor(None, None) is None  # type: ignore[arg-type]
+    assert monitor(features, labels) is not None
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="Expected every >= 1 and sample >= 1"):
+        ToleranceMonitor(ProCoLoss(3, 8), sf.Budgets(loss=1e-5), every=0)

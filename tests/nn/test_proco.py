@@ -1,0 +1,115 @@
+"""ProCoLoss against Arb, in every mode in which people run it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+import suffice as sf
+from suffice.nn import ProCoLoss, SupervisedVMFLoss
+from tests.support.batches import random_batch, trained_proco
+
+
+@pytest.mark.parametrize("dim", [128, 512, 1024])
+def test_loss_and_gradient_are_the_exact_objective(dim: int) -> None:
+    loss = trained_proco(dim, temperature=0.1)
+    features, labels = random_batch(dim)
+    assert loss.statistics.concentrations.max() == 1e5
+    unit = normalize(features, dim=1).requires_grad_()
+    value = loss(unit, labels)
+    value.backward()
+    exact = sf.reference(loss.states(unit, labels))
+    assert abs(value.item() - exact.loss.mid.mean().item()) < 1e-6
+    # the loss normalises its features: only what is orthogonal to them remains of the gradient
+    wanted = exact.gradient.mid / len(labels)
+    wanted = wanted - (wanted * unit.detach()).sum(dim=1, keepdim=True) * unit.detach()
+    assert unit.grad is not None
+    assert (unit.grad - wanted).abs().max() < 1e-6
+
+
+def test_float32_stays_close() -> None:
+    features, labels = random_batch(512)
+    double, single = trained_proco(512), trained_proco(512, dtype=torch.float32)
+    torch.testing.assert_close(single(features.float(), labels).double(), double(features, labels), rtol=0, atol=3e-6)
+
+
+def test_training_mode_updates_the_statistics_and_evaluation_does_not() -> None:
+    loss = ProCoLoss(4, 16)
+    features = torch.randn(8, 16, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    labels = torch.tensor([0, 1, 2, 3] * 2)
+    loss(features, labels).backward()
+    assert loss.statistics.seen.all()
+    assert features.grad is not None
+    before = loss.statistics.means.clone()
+    loss.eval()(features, labels)
+    assert torch.equal(before, loss.statistics.means)
+
+
+def test_priors_are_in_the_loss_and_not_in_the_prediction() -> None:
+    loss = trained_proco(64)
+    features, labels = random_batch(64)
+    plain, adjusted = loss.logits(features), loss.logits(features, adjusted=True)
+    torch.testing.assert_close(adjusted - plain, loss.biases.expand_as(plain))
+    torch.testing.assert_close(loss(features, labels), torch.nn.functional.cross_entropy(adjusted, labels))
+
+
+@pytest.mark.parametrize("make", [lambda: ProCoLoss(5, 24), lambda: SupervisedVMFLoss(5, 24)], ids=["proco", "vmf"])
+def test_autocast_keeps_the_numerics_in_float32(make: type[ProCoLoss]) -> None:
+    loss = make()
+    layer = torch.nn.Linear(24, 24)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        features = layer(torch.randn(6, 24, generator=torch.Generator().manual_seed(0)))
+        assert features.dtype == torch.bfloat16
+        value = loss(features, torch.tensor([0, 1, 2, 3, 4, 0]))
+    assert value.dtype == torch.float32
+    value.backward()
+    assert layer.weight.grad is not None
+    assert torch.isfinite(layer.weight.grad).all()
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_loss_equals_the_eager_one() -> None:
+    loss = trained_proco(128)
+    features, labels = random_batch(128)
+    gradients, values = [], []
+    for function in (loss, torch.compile(loss)):
+        leaf = features.clone().requires_grad_()
+        value = function(leaf, labels)
+        value.backward()
+        values.append(value.item())
+        gradients.append(leaf.grad)
+    assert values[0] == pytest.approx(values[1], rel=1e-12)
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_training_steps_update_the_same_statistics() -> None:
+    plain, other = ProCoLoss(10, 64), ProCoLoss(10, 64)
+    compiled = torch.compile(other)
+    for seed in range(2):
+        generator = torch.Generator().manual_seed(seed)
+        features, labels = torch.randn(16, 64, generator=generator), torch.randint(0, 10, (16,), generator=generator)
+        torch.testing.assert_close(plain(features, labels), compiled(features, labels), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(plain.statistics.means, other.statistics.means, rtol=1e-6, atol=1e-6)
+        plain.statistics.advance(), other.statistics.advance()
+
+
+@pytest.mark.parametrize("dim", [2, 3, 7])
+def test_small_and_odd_dimensions_train(dim: int) -> None:
+    loss = ProCoLoss(3, dim, temperature=0.5)
+    features = torch.randn(9, dim, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    value = loss(features, torch.tensor([0, 1, 2] * 3))
+    value.backward()
+    assert torch.isfinite(value)
+    assert features.grad is not None
+    assert torch.isfinite(features.grad).all()
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="Expected temperature > 0, but got 0"):
+        ProCoLoss(3, 8, temperature=0)
+    with pytest.raises(ValueError, match="Expected 3 class_counts > 0"):
+        ProCoLoss(3, 8, class_counts=[1, 0, 2])

@@ -1,0 +1,59 @@
+"""SupervisedVMFLoss is the evaluated objective, with gradients that finite differences confirm."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+import suffice as sf
+from suffice.nn import SupervisedVMFLoss
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+# raised inside torch.compile where the graph breaks for the sampler
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_supervised_loss_compiles_around_its_sampler() -> None:
+    loss = SupervisedVMFLoss(10, 64)
+    embeddings = 30 * torch.randn(4, 64, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(4)
+    values = [
+        function(embeddings, labels, torch.Generator().manual_seed(1)) for function in (loss, torch.compile(loss))
+    ]
+    torch.testing.assert_close(values[0], values[1], rtol=1e-5, atol=1e-5)
+
+
+def test_supervised_loss_is_the_evaluated_objective() -> None:
+    loss = SupervisedVMFLoss(6, 64, beta=8.0, samples=3).double()
+    embeddings = 40 * torch.randn(5, 64, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    labels = torch.tensor([0, 1, 2, 3, 4])
+    value = loss(embeddings, labels, generator=torch.Generator().manual_seed(3))
+    states = loss.states(embeddings, labels)
+    directions = normalize(embeddings, dim=1)
+    samples = sf.sample_vmf(directions, embeddings.norm(dim=1), 3, generator=torch.Generator().manual_seed(3))
+    expected = sf.evaluate_supervised(states.bank, states.features, labels, samples, loss.beta, sf.DebyePair(order=6))
+    torch.testing.assert_close(value, expected.loss.mean(), rtol=1e-9, atol=1e-9)
+    value.backward()
+    assert loss.weights.grad is not None
+    assert loss.log_beta.grad is not None
+    assert torch.isfinite(loss.weights.grad).all()
+
+
+def test_supervised_gradient_with_fixed_angles() -> None:
+    loss = SupervisedVMFLoss(4, 12, samples=2).double()
+    z = 10 * torch.randn(3, 12, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    labels = torch.tensor([0, 1, 2])
+
+    def of_weights(weights: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(
+            loss, {"weights": weights}, (z, labels), {"generator": torch.Generator().manual_seed(0)}
+        )
+
+    assert torch.autograd.gradcheck(of_weights, (loss.weights.detach().clone().requires_grad_(),))
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="samples >= 1 and beta > 0"):
+        SupervisedVMFLoss(3, 8, beta=-1.0)

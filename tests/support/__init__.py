@@ -1,0 +1,1 @@
+"""What several test files share: states, collections, tampering, grids. No test imports another test file."""
