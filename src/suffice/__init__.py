@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from suffice.contracts.geometry import geometry_bounds
     from suffice.objectives.contrastive import Evaluation, evaluate, gradient_mechanism
     from suffice.objectives.sampling import sample_vmf
+    from suffice.objectives.supervised import SupervisedStates
     from suffice.pairs.base import Allowance, Pair
     from suffice.pairs.debye import DebyePair
     from suffice.pairs.envelopes import BestAllowance, ClosedForm, StateEnvelope, Uniform
@@ -54,6 +55,7 @@ _WHERE = {
     "contracts.geometry": ("geometry_bounds",),
     "objectives.contrastive": ("Evaluation", "evaluate", "gradient_mechanism"),
     "objectives.sampling": ("sample_vmf",),
+    "objectives.supervised": ("SupervisedStates",),
     "pairs.base": ("Allowance", "Pair"),
     "pairs.debye": ("DebyePair",),
     "pairs.envelopes": ("BestAllowance", "ClosedForm", "StateEnvelope", "Uniform"),
@@ -95,6 +97,7 @@ __all__ = [
     "SoftmaxHead",
     "StateEnvelope",
     "States",
+    "SupervisedStates",
     "Tolerance",
     "Uniform",
     "__version__",

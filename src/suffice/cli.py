@@ -371,12 +371,16 @@ def info(
             group.source,
             group.dataset,
             group.run,
-            *(f"{number:g}" for number in (group.step, group.dim, group.temperature, group.classes)),
-            f"{group.largest_concentration:.1f}",
+            *(_number(value, "g") for value in (group.step, group.dim, group.temperature, group.classes)),
+            _number(group.largest_concentration, ".1f"),
             str(group.states),
         )
     console = Console()
     (console if console.is_terminal else Console(width=130)).print(table)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
 
 
 @states_app.command("import")

@@ -13,7 +13,7 @@ from torch import Tensor
 from suffice.numerics.checks import Real, finite, finite_nonnegative, real_tensor
 from suffice.numerics.compensated import squared_radius
 
-__all__ = ["ClassBank", "Geometry", "States"]
+__all__ = ["ClassBank", "Geometry", "States", "class_labels", "float64_array", "positive_each"]
 
 # Working tensors are [rows, classes] of about this many entries: a few of them fit into a core's cache.
 _CHUNK_ENTRIES = 131_072
@@ -41,12 +41,12 @@ class ClassBank:
     def __init__(
         self, directions: Real, concentrations: Real | Sequence[float], biases: Real | Sequence[float] | None = None
     ) -> None:
-        mu = _array("directions", directions, 2)
+        mu = float64_array("directions", directions, 2)
         classes, dim = mu.shape
         if classes < 2 or dim < 5:
             raise ValueError(f"Expected directions [C, p] with C >= 2 and p >= 5, but got shape {tuple(mu.shape)}")
-        k = _array("concentrations", concentrations, 1, like=mu)
-        c = torch.zeros_like(k) if biases is None else _array("biases", biases, 1, like=mu)
+        k = float64_array("concentrations", concentrations, 1, like=mu)
+        c = torch.zeros_like(k) if biases is None else float64_array("biases", biases, 1, like=mu)
         for name, vector in (("concentrations", k), ("biases", c)):
             if len(vector) != classes:
                 raise ValueError(f"Expected one of {name} for each of {classes} directions, but got {len(vector)}")
@@ -117,25 +117,14 @@ class States:
     chunk: int = field(repr=False)
 
     def __init__(self, bank: ClassBank, features: Real, labels: object, temperature: Real) -> None:
-        f = _array("features", features, 2, like=bank.directions)
+        f = float64_array("features", features, 2, like=bank.directions)
         if f.shape[1] != bank.dim:
             raise ValueError(f"Expected features of dimension {bank.dim}, as the bank's, but got {f.shape[1]}")
         finite("features", f)
-        tau = real_tensor("temperature", temperature, like=f).double()
-        if tau.ndim == 0:
-            tau = tau.expand(len(f))
-        if tau.shape != (len(f),):
-            raise ValueError(
-                f"Expected one temperature, or one for each of {len(f)} queries, but got {tuple(tau.shape)}"
-            )
-        if tau.device != f.device:
-            raise ValueError(f"Expected features and temperature on one device, but got {f.device} and {tau.device}")
-        finite_nonnegative("temperature", tau)
-        if len(tau) and tau.min().item() == 0:
-            raise ValueError(f"Expected temperature > 0, but got 0 at row {int(tau.argmin())}")
+        tau = positive_each("temperature", temperature, features=f)
         object.__setattr__(self, "bank", bank)
         object.__setattr__(self, "features", f)
-        object.__setattr__(self, "labels", _labels(labels, len(f), bank))
+        object.__setattr__(self, "labels", class_labels(labels, len(f), bank))
         object.__setattr__(self, "temperature", tau)
         object.__setattr__(self, "chunk", max(1, _CHUNK_ENTRIES // bank.num_classes))
 
@@ -179,7 +168,7 @@ class States:
         return Geometry(nu=bank.nu, concentrations=k, squared_gaps=gaps, radii=radii)
 
 
-def _array(name: str, value: object, ndim: int, *, like: Tensor | None = None) -> Tensor:
+def float64_array(name: str, value: object, ndim: int, *, like: Tensor | None = None) -> Tensor:
     """A float64 tensor of the given number of dimensions; values of float32 input are kept exactly."""
     if isinstance(value, list | tuple):
         value = torch.tensor(value, dtype=torch.float64)
@@ -191,7 +180,24 @@ def _array(name: str, value: object, ndim: int, *, like: Tensor | None = None) -
     return tensor
 
 
-def _labels(labels: object, count: int, bank: ClassBank) -> Tensor:
+def positive_each(name: str, value: object, **vectors: Tensor) -> Tensor:
+    """One number > 0 for each row of the vectors, or one for all, as a float64 tensor beside them."""
+    ((beside, rows),) = vectors.items()
+    numbers = real_tensor(name, value, like=rows).double()
+    if numbers.ndim == 0:
+        numbers = numbers.expand(len(rows))
+    if numbers.shape != (len(rows),):
+        raise ValueError(f"Expected one {name}, or one for each of {len(rows)} queries, but got {tuple(numbers.shape)}")
+    if numbers.device != rows.device:
+        raise ValueError(f"Expected {beside} and {name} on one device, but got {rows.device} and {numbers.device}")
+    finite_nonnegative(name, numbers)
+    if len(numbers) and numbers.min().item() == 0:
+        raise ValueError(f"Expected {name} > 0, but got 0 at row {int(numbers.argmin())}")
+    return numbers
+
+
+def class_labels(labels: object, count: int, bank: ClassBank) -> Tensor:
+    """Labels as int64 beside the bank, each the index of one of its classes."""
     if isinstance(labels, np.ndarray | list | tuple):
         labels = torch.as_tensor(np.asarray(labels))
     if (

@@ -18,7 +18,7 @@ from suffice.verify.stored import Array, Bank, read_bank
 
 __all__ = ["SetAside", "Wanted", "rows_of", "wanted_files"]
 
-# docs/format.md: a result file has consecutive rows of one bank, out of so many bytes of features, at most so many
+# docs/format.md: a result file has consecutive rows of one bank, out of so many bytes of queries, at most so many
 _BYTES, _ROWS = 8 * 2**20, 4096
 _COLUMNS = {
     "id": pa.string(),
@@ -30,6 +30,7 @@ _COLUMNS = {
     "run": pa.string(),
     "step": pa.int64(),
 }
+_COLUMNS_2 = {**_COLUMNS, "kind": pa.string(), "dim": pa.int64()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,16 +69,16 @@ def wanted_files(collection: Path, manifest: Manifest, set_aside: list[SetAside]
 
     @lru_cache(maxsize=2)
     def bank_of(digest: str) -> Bank:
-        return read_bank(collection, digest)
+        return read_bank(collection, digest, manifest.version)
 
     for part in manifest.parts:
         try:
             with pq.ParquetFile(collection / part) as file:
-                width = _feature_width(part, file.schema_arrow)
+                size = _batch_rows(part, file, collection, manifest.version)
                 first = 0
-                for table in file.iter_batches(batch_size=max(1, _BYTES // width), use_threads=False):
+                for table in file.iter_batches(batch_size=size, use_threads=False):
                     columns = {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in _COLUMNS}
-                    raw = _raw(table.column("feature"), width)
+                    raw = _raw(part, table, first)
                     start = 0
                     for digest, run in groupby(columns["bank"].tolist()):
                         stop = start + len(list(run))
@@ -86,6 +87,7 @@ def wanted_files(collection: Path, manifest: Manifest, set_aside: list[SetAside]
                         if f"banks/{digest}.safetensors" not in manifest.files:
                             set_aside += [SetAside(part=part, row=first + int(row), place="bank") for row in rows]
                             continue
+                        _check_described(part, first + rows, table, start - len(rows), bank_of(digest))
                         some = {name: column[rows] for name, column in columns.items()}
                         yield from _cut(part, first + rows, some, raw[rows], bank_of(digest), set_aside)
                     first += table.num_rows
@@ -93,23 +95,21 @@ def wanted_files(collection: Path, manifest: Manifest, set_aside: list[SetAside]
             raise UnreadableError(part, "content", "Parquet", f"{type(error).__name__}: {error}") from None
 
 
-def _feature_width(part: str, schema: pa.Schema) -> int:
-    for name, kind in _COLUMNS.items():
+def _batch_rows(part: str, file: pq.ParquetFile, collection: Path, version: int) -> int:
+    """How many rows are read at a time: so many bytes of features, or from version 2 on of the file."""
+    schema = file.schema_arrow
+    wanted = _COLUMNS if version == 1 else {**_COLUMNS_2, "feature": pa.binary()}
+    for name, kind in wanted.items():
         if name not in schema.names or schema.field(name).type != kind:
             raise UnreadableError(
                 part, name, kind, schema.field(name).type if name in schema.names else "no such column"
             )
+    if version > 1:
+        return max(1, _BYTES * file.metadata.num_rows // (collection / part).stat().st_size)
     kind = schema.field("feature").type if "feature" in schema.names else None
     if kind is None or not pa.types.is_fixed_size_binary(kind):
         raise UnreadableError(part, "feature", "fixed-size binary", kind)
-    return int(kind.byte_width)
-
-
-def _raw(column: pa.Array, width: int) -> Array:
-    joined = b"".join(column.to_pylist())
-    return np.frombuffer(joined, dtype=np.uint8).reshape(len(column), width)
-
-
+    return max(1, _BYTES // max(1, kind.byte_width))
 def _cut(
     part: str, rows: Array, columns: dict[str, Array], raw: Array, bank: Bank, set_aside: list[SetAside]
 ) -> Iterator[Wanted]:
