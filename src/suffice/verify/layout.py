@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from suffice.verify.digests import Manifest
 from suffice.verify.report import UnreadableError
-from suffice.verify.stored import Array, Bank, read_bank
+from suffice.verify.stored import KIND, UNKNOWN_KIND, Array, Bank, read_bank
 
 __all__ = ["SetAside", "Wanted", "rows_of", "wanted_files"]
 
@@ -30,7 +30,6 @@ _COLUMNS = {
     "run": pa.string(),
     "step": pa.int64(),
 }
-_COLUMNS_2 = {**_COLUMNS, "kind": pa.string(), "dim": pa.int64()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +76,8 @@ def wanted_files(collection: Path, manifest: Manifest, set_aside: list[SetAside]
                 size = _batch_rows(part, file, collection, manifest.version)
                 first = 0
                 for table in file.iter_batches(batch_size=size, use_threads=False):
-                    columns = {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in _COLUMNS}
-                    raw = _raw(part, table, first)
+                    columns = _columns(part, table, manifest.version)
+                    raw = _raw(part, table.column("feature"))
                     start = 0
                     for digest, run in groupby(columns["bank"].tolist()):
                         stop = start + len(list(run))
@@ -87,7 +86,6 @@ def wanted_files(collection: Path, manifest: Manifest, set_aside: list[SetAside]
                         if f"banks/{digest}.safetensors" not in manifest.files:
                             set_aside += [SetAside(part=part, row=first + int(row), place="bank") for row in rows]
                             continue
-                        _check_described(part, first + rows, table, start - len(rows), bank_of(digest))
                         some = {name: column[rows] for name, column in columns.items()}
                         yield from _cut(part, first + rows, some, raw[rows], bank_of(digest), set_aside)
                     first += table.num_rows
@@ -98,18 +96,42 @@ def wanted_files(collection: Path, manifest: Manifest, set_aside: list[SetAside]
 def _batch_rows(part: str, file: pq.ParquetFile, collection: Path, version: int) -> int:
     """How many rows are read at a time: so many bytes of features, or from version 2 on of the file."""
     schema = file.schema_arrow
-    wanted = _COLUMNS if version == 1 else {**_COLUMNS_2, "feature": pa.binary()}
+    wanted = _COLUMNS if version == 1 else _COLUMNS | {"kind": pa.string(), "dim": pa.int64(), "feature": pa.binary()}
     for name, kind in wanted.items():
         if name not in schema.names or schema.field(name).type != kind:
             raise UnreadableError(
                 part, name, kind, schema.field(name).type if name in schema.names else "no such column"
             )
     if version > 1:
-        return max(1, _BYTES * file.metadata.num_rows // (collection / part).stat().st_size)
+        return max(1, int(_BYTES * file.metadata.num_rows // (collection / part).stat().st_size))
     kind = schema.field("feature").type if "feature" in schema.names else None
     if kind is None or not pa.types.is_fixed_size_binary(kind):
         raise UnreadableError(part, "feature", "fixed-size binary", kind)
-    return max(1, _BYTES // max(1, kind.byte_width))
+    return max(1, _BYTES // max(1, int(kind.byte_width)))
+
+
+def _columns(part: str, table: pa.RecordBatch, version: int) -> dict[str, Array]:
+    """What describes the states of some rows, without missing values, and of the kind that is known here."""
+    names = [*_COLUMNS, "kind", "dim"] if version > 1 else list(_COLUMNS)
+    for name in (*names, "feature"):
+        if table.column(name).null_count:
+            raise UnreadableError(part, name, "values", "null", "a value is missing")
+    columns = {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in names}
+    for kind in columns.pop("kind", np.array([KIND])).tolist():
+        if kind != KIND:
+            raise UnreadableError(part, "kind", KIND, kind, UNKNOWN_KIND)
+    return columns
+
+
+def _raw(part: str, column: pa.Array) -> Array:
+    """Binary values of one length as rows [rows, bytes]."""
+    values = column.to_pylist()
+    widths = sorted({len(value) for value in values})
+    if len(widths) > 1:
+        raise UnreadableError(part, "feature", "features of one length", f"{widths[0]} and {widths[-1]} bytes")
+    return np.frombuffer(b"".join(values), dtype=np.uint8).reshape(len(values), widths[0] if widths else 0)
+
+
 def _cut(
     part: str, rows: Array, columns: dict[str, Array], raw: Array, bank: Bank, set_aside: list[SetAside]
 ) -> Iterator[Wanted]:
@@ -117,6 +139,9 @@ def _cut(
     width = raw.shape[1]
     if width not in (4 * bank.dim, 8 * bank.dim):
         raise UnreadableError(part, "feature", f"{4 * bank.dim} or {8 * bank.dim} bytes", f"{width} bytes")
+    for dim in columns.pop("dim", np.array([bank.dim])).tolist():
+        if dim != bank.dim:
+            raise UnreadableError(part, "dim", bank.dim, dim, f"bank {bank.digest} has another")
     features = raw.view("<f4" if width == 4 * bank.dim else "<f8").astype(np.float64)
     label, tau = columns["label"], columns["temperature"]
     wrong = {
