@@ -12,12 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import safetensors
 import safetensors.torch
 import torch
 
 from suffice.store.manifest import CollectionError
 from suffice.store.reader import BadRow, open_collection
 from tests.store.test_collection import make_states, write
+from tests.store.version_1 import as_version_1
 
 
 def _manifest(path: Path) -> dict[str, object]:
@@ -72,12 +74,21 @@ def _set(row: int, value: object) -> Callable[[list[object]], list[object]]:
 
 
 def _bank(path: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> None:
-    name, part = _names(path)
+    name, _ = _names(path)
     tensors = change(safetensors.torch.load_file(path / name))
-    new = _replace(path, name, safetensors.torch.save(tensors))
-    digest = new[6:-12]
+    _bank_bytes(path, safetensors.torch.save(tensors, metadata=_metadata(path / name)))
+
+
+def _metadata(path: Path) -> dict[str, str] | None:
+    with safetensors.safe_open(path, framework="pt") as file:
+        found: dict[str, str] | None = file.metadata()
+    return found
+
+
+def _bank_bytes(path: Path, content: bytes) -> None:
+    """Another bank, and rows that are of it."""
+    digest = _replace(path, _names(path)[0], content)[6:-12]
     rewrite_part(path, _column("bank", lambda values: [digest] * len(values)))
-    assert part
 
 
 def _truncate(path: Path) -> None:
@@ -96,9 +107,7 @@ def _flip(which: int) -> Callable[[Path], None]:
 
 
 def _oversized_bank_header(path: Path) -> None:
-    name, _ = _names(path)
-    new = _replace(path, name, struct.pack("<Q", 2**62) + (path / name).read_bytes()[8:])
-    rewrite_part(path, _column("bank", lambda values: [new[6:-12]] * len(values)))
+    _bank_bytes(path, struct.pack("<Q", 2**62) + (path / _names(path)[0]).read_bytes()[8:])
 
 
 def _oversized_parquet_footer(path: Path) -> None:
@@ -175,6 +184,57 @@ def _symlink(path: Path) -> None:
     (path / name).symlink_to(outside)
 
 
+def _rename_kind(path: Path, metadata: dict[str, str] | None) -> None:
+    tensors = safetensors.torch.load_file(path / _names(path)[0])
+    _bank_bytes(path, safetensors.torch.save(tensors, metadata=metadata))
+
+
+def _shared_ids(path: Path) -> None:
+    """Every id is the one before it and a little more: by differences, long ids take a few bytes each."""
+    encodings: dict[str, object] = dict.fromkeys(pq.read_schema(path / _names(path)[1]).names, "PLAIN")
+    rewrite_part(
+        path,
+        _column("id", lambda values: ["x" * 10_000 + str(i) for i in range(len(values))]),
+        column_encoding={**encodings, "id": "DELTA_BYTE_ARRAY"},
+    )
+
+
+def _patched_header(path: Path, old: bytes, new: bytes) -> None:
+    """Change the header of the features' page, whose data page header (field 5) starts with values and encoding."""
+    part = _names(path)[1]
+    content = bytearray((path / part).read_bytes())
+    metadata = pq.read_metadata(path / part).row_group(0)
+    index = next(i for i in range(metadata.num_columns) if metadata.column(i).path_in_schema == "feature")
+    at = content.index(old, metadata.column(index).data_page_offset)
+    assert at < metadata.column(index).data_page_offset + 16
+    content[at : at + len(old)] = new
+    _replace(path, part, bytes(content))
+
+
+def _lying_page(path: Path) -> None:
+    """Twenty values (zigzag 40) in encoding 0 become encoding 7 (zigzag 14), which the footer does not say."""
+    _patched_header(path, b"\x2c\x15\x28\x15\x00", b"\x2c\x15\x28\x15\x0e")
+
+
+def _overfull_page(path: Path) -> None:
+    _patched_header(path, b"\x2c\x15\x28\x15\x00", b"\x2c\x15\x42\x15\x00")
+
+
+def _word_bomb(path: Path) -> None:
+    """A word of 3 MB that 20,000 rows repeat: 60 GB out of 4 MB."""
+    count = 20_000
+
+    def repeated(table: pa.Table) -> pa.Table:
+        table = pa.concat_tables([table.slice(0, 1)] * count).set_column(
+            0, table.schema.field(0), pa.array([str(i) for i in range(count)])
+        )
+        index = table.schema.get_field_index("run")
+        words = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array(["x" * 3_000_000]))
+        return table.set_column(index, pa.field("run", words.type, nullable=False), words)
+
+    rewrite_part(path, repeated, use_dictionary=["run"], dictionary_pagesize_limit=2**30, store_schema=False)
+
+
 NAN = np.array([np.nan] + [0.0] * 7, dtype="<f4").tobytes()
 
 ATTACKS: dict[str, tuple[Callable[[Path], None], str, str]] = {
@@ -217,11 +277,6 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str, str]] = {
         lambda p: _bank(p, lambda t: {**t, "concentrations": -1 - t["concentrations"]}),
         "banks/",
         "values: Expected concentrations",
-    ),
-    "feature of another width": (
-        lambda p: rewrite_part(p, _wide_feature),
-        "part-00000",
-        r"feature: expected fixed-size binary of \(32, 64\) bytes",
     ),
     "labels that are words": (
         lambda p: rewrite_part(p, _text_labels),
@@ -273,12 +328,12 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "path traversal in the manifest": (_traversal, "manifest.json", "expected banks/<sha256>.safetensors"),
     "bank that is a link": (_symlink, "banks/", "it is missing"),
     "compressed page that unfolds": (_bomb, "part-00000", r"it is compressed \(ZSTD\)"),
-    "dictionary that unfolds": (_dictionary_bomb, "part-00000", "features must not be dictionary encoded"),
     "manifest of another version": (
-        change_manifest(version=2),
+        change_manifest(version=3),
         "manifest.json",
-        "version: this release reads version 1, but the file has 2",
+        r"version: this release reads versions \(1, 2\), but the file has 3",
     ),
+    "manifest whose version is no number": (change_manifest(version=True), "manifest.json", "but the file has True"),
     "manifest of another format": (change_manifest(format="zip"), "manifest.json", "format: expected"),
     "manifest that miscounts": (change_manifest(states=7), "manifest.json", "states: 7, but its parts have 20 rows"),
     "manifest without files": (change_manifest(files=[]), "manifest.json", "expected files to be dict, but got list"),
@@ -306,10 +361,114 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", ATTACKS)
-def test_attack_is_refused_with_its_own_error(tmp_path: Path, name: str) -> None:
-    attack, file, reason = ATTACKS[name]
-    path = write(tmp_path / "c", make_states())
+# what only version 1 has
+ATTACKS_1 = {
+    "feature of another width": (
+        lambda p: rewrite_part(p, _wide_feature),
+        "part-00000",
+        r"feature: expected fixed-size binary of \(32, 64\) bytes",
+    ),
+    "dictionary that unfolds": (_dictionary_bomb, "part-00000", "features must not be dictionary encoded"),
+    "claims to be version 2": (change_manifest(version=2), "manifest.json", "expected kind to be str, but got nothing"),
+}
+
+# what only version 2 has
+ATTACKS_2 = {
+    "feature of fixed size": (
+        lambda p: rewrite_part(p, _wide_feature),
+        "part-00000",
+        "column feature: expected binary, but got fixed_size_binary",
+    ),
+    "features of another length": (
+        lambda p: rewrite_part(p, _column("feature", lambda values: [b"\0" * 12] * len(values))),
+        "part-00000",
+        "row 0, feature: 12 bytes do not fit a bank of dimension 8",
+    ),
+    "features that are empty": (
+        lambda p: rewrite_part(p, _column("feature", lambda values: [b""] * len(values))),
+        "part-00000",
+        "row 0, feature: 0 bytes do not fit",
+    ),
+    "one feature that is shorter": (
+        lambda p: rewrite_part(p, _column("feature", _set(5, b"\0" * 28))),
+        "part-00000",
+        "row 5, feature: 28 bytes, but row 0 has 32: a part has one length",
+    ),
+    "dictionary that unfolds": (_dictionary_bomb, "part-00000", "column feature: .* got a page of type 2"),
+    "ids that share their bytes": (
+        _shared_ids,
+        "part-00000",
+        "column id: .* expected plain values, but got encoding 7",
+    ),
+    "page that is not what the footer says": (
+        _lying_page,
+        "part-00000",
+        "column feature: .* expected plain values, but got encoding 7",
+    ),
+    "page with more values than rows": (_overfull_page, "part-00000", "its pages have 33 values, for 20 rows"),
+    "pages of the second version": (
+        lambda p: rewrite_part(p, lambda table: table, data_page_version="2.0"),
+        "part-00000",
+        "got a page of type 3",
+    ),
+    "one long word for many rows": (_word_bomb, "part-00000", "words: a dictionary of 3000.* bytes, for"),
+    "row of another kind": (
+        lambda p: rewrite_part(p, _column("kind", _set(3, "supervised"))),
+        "part-00000",
+        "row 3, kind: supervised, but the manifest says contrastive of this part",
+    ),
+    "row of another dimension": (
+        lambda p: rewrite_part(p, _column("dim", _set(6, 9))),
+        "part-00000",
+        "row 6, dim: 9, but the manifest says 8 of this part",
+    ),
+    "value that its kind does not have": (
+        lambda p: rewrite_part(p, _column("beta", _set(2, 1.0))),
+        "part-00000",
+        "column beta: it has values, but states of kind 'contrastive' have none",
+    ),
+    "missing label": (
+        lambda p: rewrite_part(p, _column("label", _set(2, None))),
+        "part-00000",
+        "column label: it has missing values",
+    ),
+    "no label at all": (
+        lambda p: rewrite_part(p, _column("label", lambda values: [None] * len(values))),
+        "part-00000",
+        "column label: it has missing values",
+    ),
+    "bank of an unknown kind": (
+        change_entry(0, kind="quadratic"),
+        "manifest.json",
+        r"files, 'banks/[0-9a-f]{64}.safetensors': unknown kind 'quadratic'; "
+        r"known are \['contrastive', .*'supervised'\]",
+    ),
+    "part of an unknown kind": (
+        change_entry(1, kind="quadratic"),
+        "manifest.json",
+        "files, 'queries/part-00000.parquet': unknown kind 'quadratic'",
+    ),
+    "bank that says another kind": (
+        lambda p: _rename_kind(p, {"kind": "supervised"}),
+        "banks/",
+        "kind: 'supervised', but the manifest says 'contrastive'",
+    ),
+    "bank that says no kind": (
+        lambda p: _rename_kind(p, None),
+        "banks/",
+        "kind: None, but the manifest says 'contrastive'",
+    ),
+    "part of another kind than its bank": (
+        lambda p: (_rename_kind(p, {"kind": "supervised"}), change_entry(0, kind="supervised")(p))[0],
+        "part-00000",
+        "row 0, bank: of kind 'supervised' and dimension 8, but the part has 'contrastive', 8",
+    ),
+    "kind that is no word": (change_entry(0, kind=3), "manifest.json", "expected kind to be str, but got int"),
+    "claims to be version 1": (change_manifest(version=1), "part-00000", "feature: expected fixed-size binary"),
+}
+
+
+def _refused(path: Path, attack: Callable[[Path], None], file: str, reason: str) -> None:
     open_collection(path).validate()
     attack(path)
     with pytest.raises(CollectionError, match=reason) as caught:
@@ -319,8 +478,20 @@ def test_attack_is_refused_with_its_own_error(tmp_path: Path, name: str) -> None
     assert caught.value.reason
 
 
-def test_bad_rows_can_be_set_aside(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [*ATTACKS, *ATTACKS_2])
+def test_attack_is_refused_with_its_own_error(tmp_path: Path, name: str) -> None:
+    _refused(write(tmp_path / "c", make_states()), *{**ATTACKS, **ATTACKS_2}[name])
+
+
+@pytest.mark.parametrize("name", [*ATTACKS, *ATTACKS_1])
+def test_attack_on_version_1_is_refused_with_its_own_error(tmp_path: Path, name: str) -> None:
+    _refused(as_version_1(write(tmp_path / "c", make_states())), *{**ATTACKS, **ATTACKS_1}[name])
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_bad_rows_can_be_set_aside(tmp_path: Path, version: int) -> None:
     path = write(tmp_path / "c", make_states())
+    path = as_version_1(path) if version == 1 else path
     for column, row, value in (("label", 4, 99), ("temperature", 6, -1.0), ("feature", 9, NAN), ("bank", 12, "0" * 64)):
         rewrite_part(path, _column(column, _set(row, value)))
     collection = open_collection(path)

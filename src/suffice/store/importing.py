@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 import zipfile
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import safetensors
 import safetensors.torch
 import torch
+from torch import Tensor
 
 from suffice.store.kinds import Column, kind_named
 from suffice.store.manifest import CollectionError
@@ -43,7 +43,7 @@ def import_states(
     if missing:
         raise CollectionError(path, "arrays", f"expected {list(table.needed)}, but there is no {', '.join(missing)}")
     try:
-        bank = table.bank(**{name: arrays[name] for name in table.tensors if name in arrays})
+        bank = table.bank(**{name: torch.as_tensor(arrays[name]) for name in table.tensors if name in arrays})
         fields = {name: _plain(arrays[name], column) for name, column in table.columns.items() if name in arrays}
         states = table.states(bank, **fields)
     except (ValueError, TypeError) as error:
@@ -53,9 +53,10 @@ def import_states(
     return len(states)
 
 
-def _plain(value: Any, column: Column) -> Any:
-    """One number for all states may come as an array of one entry."""
-    return value.reshape(-1)[0] if not column.shape and not column.integer and math.prod(value.shape) == 1 else value
+def _plain(value: Any, column: Column) -> Tensor:
+    """A tensor; one number for all states may come as an array of one entry."""
+    tensor = torch.as_tensor(value)
+    return tensor.reshape(()) if tensor.numel() == 1 and not column.shape and not column.integer else tensor
 
 
 def _read(path: Path) -> dict[str, Any]:
