@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from suffice.states import ClassBank, Geometry, States
     from suffice.store.builtin import builtin_collection
     from suffice.store.importing import import_states
+    from suffice.store.kinds import BankTensor, Column, Kind, register_kind
     from suffice.store.manifest import CollectionError
     from suffice.store.reader import Batch, Collection, open_collection
     from suffice.store.writer import CollectionWriter
@@ -168,6 +169,12 @@ _WHERE = {
     ),
     "store.builtin": ("builtin_collection",),
     "store.importing": ("import_states",),
+    "store.kinds": (
+        "BankTensor",
+        "Column",
+        "Kind",
+        "register_kind",
+    ),
     "store.manifest": ("CollectionError",),
     "store.reader": (
         "Batch",
@@ -205,6 +212,7 @@ __all__ = [
     "Audit",
     "AuditSummary",
     "Ball",
+    "BankTensor",
     "Batch",
     "BestAllowance",
     "Bounds",
@@ -217,6 +225,7 @@ __all__ = [
     "Collection",
     "CollectionError",
     "CollectionWriter",
+    "Column",
     "Contract",
     "CouplingExtrema",
     "DebyePair",
@@ -230,6 +239,7 @@ __all__ = [
     "GradientMechanism",
     "GroupSummary",
     "IntegralEnvelope",
+    "Kind",
     "Needs",
     "Outcome",
     "Pair",
@@ -278,6 +288,7 @@ __all__ = [
     "reference",
     "register_contract",
     "register_format",
+    "register_kind",
     "register_realization",
     "rungs",
     "sample_vmf",

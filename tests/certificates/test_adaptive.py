@@ -8,9 +8,9 @@ import types
 import numpy as np
 import pytest
 import torch
+from suffice.certificates.rungs import Kind
 
 import suffice as sf
-from suffice.certificates.rungs import Kind
 from suffice.realizations.executed.by_sums import class_table
 from suffice.realizations.executed.program import has_bfloat16
 from tests.realizations.executed.test_realization import adversarial, exact_of

@@ -51,8 +51,10 @@ def test_round_trip_is_exact(tmp_path: Path, single: bool) -> None:
     assert torch.equal(batch.states.temperature, states.temperature)
     for name in ("directions", "concentrations", "biases"):
         assert torch.equal(getattr(batch.states.bank, name), getattr(states.bank, name)), name
-    width = pq.read_schema(tmp_path / "c" / collection.parts[0]).field("feature").type.byte_width
-    assert width == (4 if single else 8) * 8
+    column = pq.read_table(tmp_path / "c" / collection.parts[0]).column("feature")
+    assert {len(feature) for feature in column.to_pylist()} == {(4 if single else 8) * 8}
+    assert collection.manifest.version == 2
+    assert collection.kinds == ["contrastive"]
     assert batch.ids[3] == "a:0:3"
     assert batch.step == [0] * 20
 
@@ -70,7 +72,7 @@ def test_many_banks_dimensions_and_parts(tmp_path: Path) -> None:
 
 
 def test_batches_are_bounded_whatever_the_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suffice.store.reader._BATCH_BYTES", 64 * 100)
+    monkeypatch.setattr("suffice.store.parts._BATCH_BYTES", 64 * 100)
     states = make_states(1500, 4, 16)
     collection = open_collection(write(tmp_path / "c", states))
     sizes = [len(batch) for batch in collection]

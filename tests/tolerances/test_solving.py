@@ -6,11 +6,11 @@ import math
 
 import pytest
 import torch
+from suffice.tolerances.solving import accepts, invert_directly
 
 import suffice as sf
 from suffice.contracts.conditioned import conditioned_bounds
 from suffice.realizations.analytic import prepare, uniform_allowances
-from suffice.tolerances.solving import accepts, invert_directly
 from tests.reference.states import many_states
 
 PAIR = sf.DebyePair(order=2)

@@ -74,7 +74,7 @@ def _run(
 ) -> Audit:
     """Run the audit, write its page, print it for a person or its summary as JSON."""
     from suffice.audits.run import run_audit
-    from suffice.reports.page import write_page
+    from suffice.reports.page import Sketch, write_page
     from suffice.reports.terminal import print_audit
 
     with exit_on_bad_file("bad collection"):
@@ -84,6 +84,7 @@ def _run(
         try:
             with progress_bar() as progress:
                 task = progress.add_task("auditing", total=len(opened))
+                sketch = Sketch(len(opened))
                 result = run_audit(
                     opened,
                     plan,
@@ -92,8 +93,9 @@ def _run(
                     ray_address=ray_address,
                     skip_bad=skip_bad,
                     tick=lambda n: progress.advance(task, n),
+                    each=sketch.add,
                 )
-            page = write_page(folder, opened)
+            page = write_page(folder, opened, sketch)
         except FileExistsError as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(2) from None

@@ -80,8 +80,12 @@ def _print(summary: Summary) -> None:
             group.source,
             group.dataset,
             group.run,
-            *(f"{number:g}" for number in (group.step, group.dim, group.temperature, group.classes)),
-            f"{group.largest_concentration:.1f}",
+            *(_number(value, "g") for value in (group.step, group.dim, group.temperature, group.classes)),
+            _number(group.largest_concentration, ".1f"),
             str(group.states),
         )
     console_of_width(130).print(table)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

@@ -11,14 +11,13 @@ import numpy as np
 import safetensors
 import safetensors.torch
 import torch
+from torch import Tensor
 
-from suffice.states import ClassBank, States
+from suffice.store.kinds import Column, kind_named
 from suffice.store.manifest import CollectionError
 from suffice.store.writer import CollectionWriter
 
 __all__ = ["import_states"]
-
-_NEEDED = ("features", "labels", "directions", "concentrations", "temperature")
 
 
 def import_states(
@@ -30,26 +29,23 @@ def import_states(
     run: str | None = None,
     step: int = 0,
     append: bool = False,
+    kind: str = "contrastive",
 ) -> int:
     """Add the states of one file to a collection, and return how many they were.
 
-    The file holds arrays features [N, p], labels [N], directions [C, p], concentrations [C], temperature (one or [N]),
-    and perhaps biases [C]. Nothing is unpickled: npz without pickles, safetensors, or torch files of plain tensors.
+    The arrays are the fields of the kind's states and bank. Of kind "contrastive": features [N, p], labels [N],
+    directions [C, p], concentrations [C], temperature (one or [N]), and perhaps biases [C]. Nothing is unpickled: npz
+    without pickles, safetensors, or torch files of plain tensors.
     """
-    path = Path(file)
+    path, table = Path(file), kind_named(kind)
     arrays = _read(path)
-    missing = [name for name in _NEEDED if name not in arrays]
+    missing = [name for name in table.needed if name not in arrays]
     if missing:
-        raise CollectionError(path, "arrays", f"expected {list(_NEEDED)}, but there is no {', '.join(missing)}")
+        raise CollectionError(path, "arrays", f"expected {list(table.needed)}, but there is no {', '.join(missing)}")
     try:
-        bank = ClassBank(arrays["directions"], arrays["concentrations"], arrays.get("biases"))
-        temperature = arrays["temperature"]
-        states = States(
-            bank,
-            arrays["features"],
-            arrays["labels"],
-            temperature.reshape(-1)[0] if temperature.size == 1 else temperature,
-        )
+        bank = table.bank(**{name: torch.as_tensor(arrays[name]) for name in table.tensors if name in arrays})
+        fields = {name: _plain(arrays[name], column) for name, column in table.columns.items() if name in arrays}
+        states = table.states(bank, **fields)
     except (ValueError, TypeError) as error:
         raise CollectionError(path, "values", str(error)) from None
     with CollectionWriter(out, f"imported from {path.name}", append=append) as writer:
@@ -57,7 +53,13 @@ def import_states(
     return len(states)
 
 
-def _read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+def _plain(value: Any, column: Column) -> Tensor:
+    """A tensor; one number for all states may come as an array of one entry."""
+    tensor = torch.as_tensor(value)
+    return tensor.reshape(()) if tensor.numel() == 1 and not column.shape and not column.integer else tensor
+
+
+def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise CollectionError(path, "file", "there is no such file")
     try:
@@ -65,12 +67,12 @@ def _read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
             with np.load(path, allow_pickle=False) as arrays:
                 return {name: arrays[name] for name in arrays.files}
         if path.suffix == ".safetensors":
-            return {name: tensor.numpy() for name, tensor in safetensors.torch.load_file(path).items()}
+            return dict(safetensors.torch.load_file(path))
         if path.suffix == ".pt":
             loaded = torch.load(path, weights_only=True, map_location="cpu")
             if not isinstance(loaded, dict):
                 raise CollectionError(path, "content", f"expected a dict of tensors, but got {type(loaded).__name__}")
-            return {name: torch.as_tensor(value).numpy() for name, value in loaded.items()}
+            return {name: torch.as_tensor(value) for name, value in loaded.items()}
     except (
         ValueError,
         RuntimeError,

@@ -10,9 +10,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from suffice.store.kinds import kind_named
+
 __all__ = ["CollectionError", "FileRecord", "Manifest", "check_file", "read_manifest", "write_manifest"]
 
-FORMAT, VERSION = "suffice-collection", 1
+FORMAT, VERSION = "suffice-collection", 2
+_READABLE = (1, 2)
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 64 * 2**20
 _BANK = re.compile(r"banks/([0-9a-f]{64})\.safetensors")
@@ -30,19 +33,22 @@ class CollectionError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRecord:
-    """What the manifest says of one file. Parts have rows, banks have classes; both have a dimension."""
+    """What the manifest says of one file. Parts have rows, banks have classes; both have a dimension and a kind."""
 
     sha256: str
     bytes: int
     dim: int
     rows: int | None = None
     classes: int | None = None
+    # all that version 1 has
+    kind: str = "contrastive"
 
 
 @dataclass(slots=True, kw_only=True)
 class Manifest:
     """All of a collection's files. `finished` is set when the writer closes."""
 
+    version: int = VERSION
     provenance: str = ""
     finished: bool = False
     states: int = 0
@@ -107,20 +113,22 @@ def read_manifest(folder: Path) -> Manifest:
     _expect(path, isinstance(record, dict), "content", "not an object")
     _expect(path, record.get("format") == FORMAT, "format", f"expected {FORMAT!r}, but got {record.get('format')!r}")
     version = record.get("version")
-    _expect(path, version == VERSION, "version", f"this release reads version {VERSION}, but the file has {version!r}")
+    words = f"this release reads versions {_READABLE}, but the file has {version!r}"
+    _expect(path, type(version) is int and version in _READABLE, "version", words)
     manifest = Manifest(
+        version=version,
         provenance=_typed(path, record, "provenance", str),
         finished=_typed(path, record, "finished", bool),
         states=_typed(path, record, "states", int),
     )
     for name, entry in _typed(path, record, "files", dict).items():
-        manifest.files[name] = _file_record(path, name, entry)
+        manifest.files[name] = _file_record(path, name, entry, version)
     total = sum(manifest.files[name].rows or 0 for name in manifest.parts)
     _expect(path, total == manifest.states, "states", f"{manifest.states}, but its parts have {total} rows")
     return manifest
 
 
-def _file_record(path: Path, name: str, entry: Any) -> FileRecord:
+def _file_record(path: Path, name: str, entry: Any, version: int) -> FileRecord:
     place = f"files, {name!r}"
     bank, part = _BANK.fullmatch(name), _PART.fullmatch(name)
     _expect(path, bool(bank or part), place, "expected banks/<sha256>.safetensors or queries/part-<number>.parquet")
@@ -130,7 +138,14 @@ def _file_record(path: Path, name: str, entry: Any) -> FileRecord:
     digest = _typed(path, entry, "sha256", str, place)
     _expect(path, bool(_DIGEST.fullmatch(digest)), place, "sha256 is not 64 hexadecimal digits")
     _expect(path, not bank or bank[1] == digest, place, "the name of a bank must be its sha256")
-    return FileRecord(sha256=digest, **sizes)
+    if version == 1:
+        return FileRecord(sha256=digest, **sizes)
+    kind = _typed(path, entry, "kind", str, place)
+    try:
+        kind_named(kind)
+    except ValueError as error:
+        raise CollectionError(path, place, str(error)) from None
+    return FileRecord(sha256=digest, kind=kind, **sizes)
 
 
 def _typed(path: Path, record: dict[str, Any], key: str, kind: type, place: str | None = None) -> Any:

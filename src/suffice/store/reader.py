@@ -14,22 +14,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from suffice.states import ClassBank, States
 from suffice.store.banks import read_bank
-from suffice.store.manifest import CollectionError, FileRecord, Manifest, check_file, read_manifest
-from suffice.store.writer import schema_for
+from suffice.store.kinds import Array, Kind, kind_named
+from suffice.store.manifest import CollectionError, Manifest, check_file, read_manifest
+from suffice.store.parts import checked_batch_rows, read_columns
 
 __all__ = ["BadRow", "Batch", "Collection", "open_collection"]
-
-# Bytes of features in one batch: bounded memory whatever the size of a part.
-_BATCH_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Consecutive rows of one part that share a bank: states, where each comes from, and its row in the part."""
+    """Consecutive rows of one part that share a bank: states, where each comes from, and its row in the part.
 
-    states: States
+    The states are of their kind's class: `States` for kind "contrastive", `SupervisedStates` for "supervised".
+    """
+
+    states: Any
     ids: list[str]
     source: list[str]
     dataset: list[str]
@@ -88,7 +88,7 @@ class Collection:
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.path, self.manifest = folder, manifest
-        self._bank: tuple[str, ClassBank] | None = None
+        self._bank: tuple[str, Any] | None = None
         # whether this is the collection that ships with the package, and so found without its path
         self.builtin = False
 
@@ -97,8 +97,13 @@ class Collection:
 
     @property
     def banks(self) -> list[str]:
-        """Hashes of the class banks."""
+        """Hashes of the banks."""
         return self.manifest.banks
+
+    @property
+    def kinds(self) -> list[str]:
+        """Names of the kinds of states that there are."""
+        return sorted({record.kind for record in self.manifest.files.values()})
 
     @property
     def parts(self) -> list[str]:
@@ -116,13 +121,13 @@ class Collection:
         lines = (f"{name} {record.sha256}\n" for name, record in sorted(self.manifest.files.items()))
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
-    def bank(self, digest: str) -> ClassBank:
-        """One class bank; the one used last is kept."""
+    def bank(self, digest: str) -> Any:
+        """One bank, of its kind's class; the one used last is kept."""
         if self._bank is None or self._bank[0] != digest:
             record = self.manifest.files.get(f"banks/{digest}.safetensors")
             if record is None:
                 raise CollectionError(self.path / "manifest.json", "files", f"there is no bank {digest!r}")
-            self._bank = (digest, read_bank(self.path, digest, record))
+            self._bank = (digest, read_bank(self.path, digest, record, self.manifest.version))
         return self._bank[1]
 
     def __iter__(self) -> Iterator[Batch]:
@@ -151,10 +156,7 @@ class Collection:
         path = check_file(self.path, name, record, content=True)
         try:
             with pq.ParquetFile(path) as file:
-                _check_part(path, file, record)
-                width = file.schema_arrow.field("feature").type.byte_width
-                rows = max(1, _BATCH_BYTES // width)
-                first = 0
+                rows, first = checked_batch_rows(path, file, record, self.manifest.version), 0
                 for table in file.iter_batches(batch_size=rows, use_threads=False):
                     yield from self._batches(path, name, table, first, bad)
                     first += table.num_rows
@@ -166,42 +168,44 @@ class Collection:
     def _batches(
         self, path: Path, name: str, table: pa.RecordBatch, first: int, bad: list[BadRow] | None
     ) -> Iterator[Batch]:
-        for column in table.schema.names:
-            if table.column(column).null_count:
-                raise CollectionError(path, f"column {column}", "it has missing values")
-        columns = {key: table.column(key).to_pylist() for key in ("id", "bank", "source", "dataset", "run", "step")}
-        raw, labels = _raw_features(table.column("feature")), table.column("label").to_numpy()
-        temperatures = table.column("temperature").to_numpy()
+        record = self.manifest.files[name]
+        kind, fields = kind_named(record.kind), read_columns(path, table, record, first)
+        columns = {key: table.column(key).to_pylist() for key in ("bank", *_WORDS)}
         start = 0
         for digest, run in groupby(columns["bank"]):
             stop = start + len(list(run))
             rows = np.arange(start, stop)
             start = stop
-            if f"banks/{digest}.safetensors" not in self.manifest.files:
-                found = [BadRow(part=name, row=first + int(rows[0]), place="bank", reason=f"no bank {digest!r}")]
-                found += [replace(found[0], row=first + int(row)) for row in rows[1:]]
+            owner = self.manifest.files.get(f"banks/{digest}.safetensors")
+            if owner is None:
+                found = [
+                    BadRow(part=name, row=first + int(row), place="bank", reason=f"no bank {digest!r}") for row in rows
+                ]
                 _refuse(path, found, bad)
                 continue
+            if (owner.kind, owner.dim) != (record.kind, record.dim):
+                reason = (
+                    f"of kind {owner.kind!r} and dimension {owner.dim}, but the part has {record.kind!r}, {record.dim}"
+                )
+                raise CollectionError(path, f"row {first + rows[0]}, bank", reason)
             bank = self.bank(digest)
-            width = raw.shape[1]
-            if width not in (4 * bank.dim, 8 * bank.dim):
-                reason = f"{width} bytes do not fit a bank of dimension {bank.dim}"
-                raise CollectionError(path, f"row {first + rows[0]}, feature", reason)
-            features = raw[rows].view("<f4" if width == 4 * bank.dim else "<f8").astype(np.float64)
+            some = {field: None if values is None else values[rows] for field, values in fields.items()}
             ids = [columns["id"][row] for row in rows]
-            found = _bad_rows(name, first + rows, ids, labels[rows], temperatures[rows], features, bank.num_classes)
+            found = _bad_rows(name, first + rows, ids, kind, some, owner.classes or 0)
             _refuse(path, found, bad)
             good = ~np.isin(first + rows, [each.row for each in found])
             if not good.any():
                 continue
             kept = rows[good]
+            tensors = {
+                field: None if values is None else torch.from_numpy(values[good]) for field, values in some.items()
+            }
+            try:
+                states = kind.states(bank, **tensors)
+            except (ValueError, TypeError) as error:
+                raise CollectionError(path, f"rows {first + kept[0]} to {first + kept[-1]}", str(error)) from None
             yield Batch(
-                states=States(
-                    bank,
-                    torch.from_numpy(features[good]),
-                    torch.from_numpy(labels[kept]),
-                    torch.from_numpy(temperatures[kept]),
-                ),
+                states=states,
                 rows=(first + kept).tolist(),
                 bank=digest,
                 part=name,
@@ -213,34 +217,18 @@ _WORDS = ("id", "source", "dataset", "run", "step")
 
 
 def _bad_rows(
-    part: str,
-    rows: np.ndarray[Any, Any],
-    ids: list[str],
-    labels: np.ndarray[Any, Any],
-    temperatures: np.ndarray[Any, Any],
-    features: np.ndarray[Any, Any],
-    num_classes: int,
+    part: str, rows: Array, ids: list[str], kind: Kind, fields: dict[str, Array | None], classes: int
 ) -> list[BadRow]:
     """The first thing that is wrong with each row, in the order of rows."""
-    checks = (
-        ("id", np.array([not text for text in ids]), lambda _: "it is empty"),
-        (
-            "label",
-            (labels < 0) | (labels >= num_classes),
-            lambda i: f"expected labels in [0, {num_classes}), but got {labels[i]}",
-        ),
-        ("feature", ~np.isfinite(features).all(axis=1), lambda _: "expected numbers, but some are not finite"),
-        (
-            "temperature",
-            ~(np.isfinite(temperatures) & (temperatures > 0)),
-            lambda i: f"expected finite and > 0, but got {temperatures[i]}",
-        ),
-    )
-    found = {}
-    for place, wrong, reason in reversed(checks):
-        for i in wrong.nonzero()[0]:
-            found[int(rows[i])] = BadRow(part=part, row=int(rows[i]), place=place, reason=reason(i))
-    return [found[row] for row in sorted(found)]
+    found = {int(rows[i]): ("id", "it is empty") for i, text in enumerate(ids) if not text}
+    for field, column in kind.columns.items():
+        values = fields[field]
+        if values is None:
+            continue
+        for i in column.wrong(values, classes).nonzero()[0]:
+            reason = column.reason.format(value=None if column.shape else values[i], classes=classes)
+            found.setdefault(int(rows[i]), (column.name, reason))
+    return [BadRow(part=part, row=row, place=place, reason=reason) for row, (place, reason) in sorted(found.items())]
 
 
 def _refuse(path: Path, found: list[BadRow], bad: list[BadRow] | None) -> None:
@@ -249,45 +237,3 @@ def _refuse(path: Path, found: list[BadRow], bad: list[BadRow] | None) -> None:
     if bad is None:
         raise CollectionError(path, f"row {found[0].row}, {found[0].place}", found[0].reason)
     bad.extend(found)
-
-
-def _check_part(path: Path, file: pq.ParquetFile, record: FileRecord) -> None:
-    """Schema, rows and encodings: without compression and dictionaries, features cannot unfold past the file's size."""
-    schema = file.schema_arrow
-    kind = schema.field("feature").type if "feature" in schema.names else None
-    widths = (4 * record.dim, 8 * record.dim)
-    if kind is None or not pa.types.is_fixed_size_binary(kind) or kind.byte_width not in widths:
-        raise CollectionError(path, "feature", f"expected fixed-size binary of {widths} bytes, but got {kind}")
-    wanted = schema_for(kind.byte_width)
-    if schema.names != wanted.names:
-        raise CollectionError(path, "columns", f"expected {wanted.names}, but got {schema.names}")
-    for field in wanted:
-        if schema.field(field.name).type != field.type:
-            raise CollectionError(
-                path, f"column {field.name}", f"expected {field.type}, but got {schema.field(field.name).type}"
-            )
-    metadata = file.metadata
-    if metadata.num_rows != record.rows:
-        raise CollectionError(path, "rows", f"{metadata.num_rows}, but the manifest says {record.rows}")
-    for group in range(metadata.num_row_groups):
-        for index in range(metadata.num_columns):
-            column = metadata.row_group(group).column(index)
-            place = f"row group {group}, column {column.path_in_schema}"
-            if column.compression != "UNCOMPRESSED":
-                raise CollectionError(
-                    path, place, f"it is compressed ({column.compression}); collections are not, so that none unfolds"
-                )
-            unfolded = max(column.total_uncompressed_size, 0)
-            if unfolded > record.bytes:
-                raise CollectionError(path, place, f"it says {unfolded} bytes, in a file of {record.bytes}")
-            if column.path_in_schema == "feature" and column.has_dictionary_page:
-                raise CollectionError(path, place, "features must not be dictionary encoded")
-    if metadata.num_rows * kind.byte_width > record.bytes:
-        raise CollectionError(path, "rows", f"{metadata.num_rows} features do not fit into {record.bytes} bytes")
-
-
-def _raw_features(column: pa.FixedSizeBinaryArray) -> np.ndarray[Any, Any]:
-    """Raw rows as [rows, bytes]."""
-    width = column.type.byte_width
-    raw = np.frombuffer(column.buffers()[1], dtype=np.uint8, count=len(column) * width, offset=column.offset * width)
-    return raw.reshape(len(column), width)

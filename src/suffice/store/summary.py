@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from suffice.store.reader import Collection
 
@@ -17,10 +19,12 @@ class Group:
     dataset: str
     run: str
     step: int
+    kind: str
     dim: int
-    temperature: float
+    # None where the states of a kind have no temperature, or their banks no concentrations
+    temperature: float | None
     classes: int
-    largest_concentration: float
+    largest_concentration: float | None
     states: int
 
 
@@ -40,16 +44,18 @@ class Summary:
 
 def summarize(collection: Collection) -> Summary:
     """Count the states by source, dataset, run, step, dimension and temperature."""
-    counts: dict[tuple[str, str, str, int, int, float, int], int] = {}
-    largest: dict[tuple[str, str, str, int, int, float, int], float] = {}
+    counts: Counter[tuple[Any, ...]] = Counter()
+    largest: dict[tuple[Any, ...], float] = {}
     for batch in collection:
-        bank = batch.states.bank
-        top = float(bank.concentrations.max())
-        where = zip(batch.source, batch.dataset, batch.run, batch.step, batch.states.temperature.tolist(), strict=True)
-        for source, dataset, run, step, tau in where:
-            key = (source, dataset, run, step, bank.dim, tau, bank.num_classes)
-            counts[key] = counts.get(key, 0) + 1
-            largest[key] = max(largest.get(key, 0.0), top)
+        record = collection.manifest.files[f"banks/{batch.bank}.safetensors"]
+        tau = getattr(batch.states, "temperature", None)
+        concentrations = getattr(batch.states.bank, "concentrations", None)
+        numbers = [None] * len(batch) if tau is None else tau.tolist()
+        for where in zip(batch.source, batch.dataset, batch.run, batch.step, numbers, strict=True):
+            key = (*where, record.kind, record.dim, record.classes)
+            counts[key] += 1
+            if concentrations is not None:
+                largest[key] = max(largest.get(key, 0.0), float(concentrations.max()))
     return Summary(
         path=collection.path.name,
         states=len(collection),
@@ -60,16 +66,17 @@ def summarize(collection: Collection) -> Summary:
         finished=collection.manifest.finished,
         groups=[
             Group(
-                source=key[0],
-                dataset=key[1],
-                run=key[2],
-                step=key[3],
-                dim=key[4],
-                temperature=key[5],
-                classes=key[6],
-                largest_concentration=largest[key],
+                source=source,
+                dataset=dataset,
+                run=run,
+                step=step,
+                kind=kind,
+                dim=dim,
+                temperature=tau,
+                classes=classes,
+                largest_concentration=largest.get((source, dataset, run, step, tau, kind, dim, classes)),
                 states=count,
             )
-            for key, count in counts.items()
+            for (source, dataset, run, step, tau, kind, dim, classes), count in counts.items()
         ],
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from suffice.verify.plan import HEADER, Header
 from suffice.verify.report import Finding, UnreadableError
-from suffice.verify.stored import read_json, sha256_of
+from suffice.verify.stored import KIND, UNKNOWN_KIND, read_json, sha256_of
 
 __all__ = ["DIGESTS", "MANIFEST", "Manifest", "altered_files", "read_manifest"]
 
@@ -21,8 +21,9 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a collection's manifest lists."""
+    """What a collection's manifest lists. Version 2 says a kind of each file; version 1 has one kind."""
 
+    version: int
     files: dict[str, dict[str, Any]]
     digest: str
 
@@ -33,12 +34,11 @@ class Manifest:
 
 
 def read_manifest(collection: Path) -> Manifest:
-    """The manifest, whose every entry must name a file with its sha256 and size."""
+    """The manifest, whose every entry must name a file with its sha256 and size, and be of the kind known here."""
     record = read_json(collection / MANIFEST, MANIFEST, dict)
-    if (record.get("format"), record.get("version")) != ("suffice-collection", 1):
-        raise UnreadableError(
-            MANIFEST, "format", "suffice-collection 1", f"{record.get('format')} {record.get('version')}"
-        )
+    version = record.get("version")
+    if record.get("format") != "suffice-collection" or type(version) is not int or version not in (1, 2):
+        raise UnreadableError(MANIFEST, "format", "suffice-collection 1 or 2", f"{record.get('format')} {version}")
     files = record.get("files")
     if not isinstance(files, dict):
         raise UnreadableError(MANIFEST, "files", "an object", type(files).__name__)
@@ -46,8 +46,10 @@ def read_manifest(collection: Path) -> Manifest:
         right = _NAME.fullmatch(name) and isinstance(entry, dict) and isinstance(entry.get("bytes"), int)
         if not right or not _DIGEST.fullmatch(str(entry.get("sha256"))):
             raise UnreadableError(MANIFEST, name, "a query file or bank with sha256 and bytes", "something else")
+        if version == 2 and entry.get("kind") != KIND:
+            raise UnreadableError(name, "kind", KIND, entry.get("kind"), UNKNOWN_KIND)
     lines = (f"{name} {entry['sha256']}\n" for name, entry in sorted(files.items()))
-    return Manifest(files=files, digest=hashlib.sha256("".join(lines).encode()).hexdigest())
+    return Manifest(version=version, files=files, digest=hashlib.sha256("".join(lines).encode()).hexdigest())
 
 
 def altered_files(audit: Path, collection: Path, header: Header) -> list[Finding]:

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 
 from suffice.verify.digests import Manifest
 from suffice.verify.report import UnreadableError
-from suffice.verify.stored import Array, Bank, read_bank
+from suffice.verify.stored import KIND, UNKNOWN_KIND, Array, Bank, read_bank
 
 __all__ = ["SetAside", "Wanted", "rows_of", "wanted_files"]
 
-# docs/format.md: a result file has consecutive rows of one bank, out of so many bytes of features, at most so many
+# docs/format.md: a result file has consecutive rows of one bank, out of so many bytes of queries, at most so many
 _BYTES, _ROWS = 8 * 2**20, 4096
 _COLUMNS = {
     "id": pa.string(),
@@ -68,16 +68,16 @@ def wanted_files(collection: Path, manifest: Manifest, set_aside: list[SetAside]
 
     @lru_cache(maxsize=2)
     def bank_of(digest: str) -> Bank:
-        return read_bank(collection, digest)
+        return read_bank(collection, digest, manifest.version)
 
     for part in manifest.parts:
         try:
             with pq.ParquetFile(collection / part) as file:
-                width = _feature_width(part, file.schema_arrow)
+                size = _batch_rows(part, file, collection, manifest.version)
                 first = 0
-                for table in file.iter_batches(batch_size=max(1, _BYTES // width), use_threads=False):
-                    columns = {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in _COLUMNS}
-                    raw = _raw(table.column("feature"), width)
+                for table in file.iter_batches(batch_size=size, use_threads=False):
+                    columns = _columns(part, table, manifest.version)
+                    raw = _raw(part, table.column("feature"))
                     start = 0
                     for digest, run in groupby(columns["bank"].tolist()):
                         stop = start + len(list(run))
@@ -93,21 +93,43 @@ def wanted_files(collection: Path, manifest: Manifest, set_aside: list[SetAside]
             raise UnreadableError(part, "content", "Parquet", f"{type(error).__name__}: {error}") from None
 
 
-def _feature_width(part: str, schema: pa.Schema) -> int:
-    for name, kind in _COLUMNS.items():
+def _batch_rows(part: str, file: pq.ParquetFile, collection: Path, version: int) -> int:
+    """How many rows are read at a time: so many bytes of features, or from version 2 on of the file."""
+    schema = file.schema_arrow
+    wanted = _COLUMNS if version == 1 else _COLUMNS | {"kind": pa.string(), "dim": pa.int64(), "feature": pa.binary()}
+    for name, kind in wanted.items():
         if name not in schema.names or schema.field(name).type != kind:
             raise UnreadableError(
                 part, name, kind, schema.field(name).type if name in schema.names else "no such column"
             )
+    if version > 1:
+        return max(1, int(_BYTES * file.metadata.num_rows // (collection / part).stat().st_size))
     kind = schema.field("feature").type if "feature" in schema.names else None
     if kind is None or not pa.types.is_fixed_size_binary(kind):
         raise UnreadableError(part, "feature", "fixed-size binary", kind)
-    return int(kind.byte_width)
+    return max(1, _BYTES // max(1, int(kind.byte_width)))
 
 
-def _raw(column: pa.Array, width: int) -> Array:
-    joined = b"".join(column.to_pylist())
-    return np.frombuffer(joined, dtype=np.uint8).reshape(len(column), width)
+def _columns(part: str, table: pa.RecordBatch, version: int) -> dict[str, Array]:
+    """What describes the states of some rows, without missing values, and of the kind that is known here."""
+    names = [*_COLUMNS, "kind", "dim"] if version > 1 else list(_COLUMNS)
+    for name in (*names, "feature"):
+        if table.column(name).null_count:
+            raise UnreadableError(part, name, "values", "null", "a value is missing")
+    columns = {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in names}
+    for kind in columns.pop("kind", np.array([KIND])).tolist():
+        if kind != KIND:
+            raise UnreadableError(part, "kind", KIND, kind, UNKNOWN_KIND)
+    return columns
+
+
+def _raw(part: str, column: pa.Array) -> Array:
+    """Binary values of one length as rows [rows, bytes]."""
+    values = column.to_pylist()
+    widths = sorted({len(value) for value in values})
+    if len(widths) > 1:
+        raise UnreadableError(part, "feature", "features of one length", f"{widths[0]} and {widths[-1]} bytes")
+    return np.frombuffer(b"".join(values), dtype=np.uint8).reshape(len(values), widths[0] if widths else 0)
 
 
 def _cut(
@@ -117,6 +139,9 @@ def _cut(
     width = raw.shape[1]
     if width not in (4 * bank.dim, 8 * bank.dim):
         raise UnreadableError(part, "feature", f"{4 * bank.dim} or {8 * bank.dim} bytes", f"{width} bytes")
+    for dim in columns.pop("dim", np.array([bank.dim])).tolist():
+        if dim != bank.dim:
+            raise UnreadableError(part, "dim", bank.dim, dim, f"bank {bank.digest} has another")
     features = raw.view("<f4" if width == 4 * bank.dim else "<f8").astype(np.float64)
     label, tau = columns["label"], columns["temperature"]
     wrong = {

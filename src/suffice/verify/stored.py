@@ -15,9 +15,12 @@ import pyarrow.parquet as pq
 
 from suffice.verify.report import UnreadableError
 
-__all__ = ["Array", "Bank", "read_bank", "read_json", "read_table", "sha256_of"]
+__all__ = ["KIND", "UNKNOWN_KIND", "Array", "Bank", "read_bank", "read_json", "read_table", "sha256_of"]
 
 Array = np.ndarray[Any, Any]
+
+# the kind of states whose contracts this checker evaluates
+KIND, UNKNOWN_KIND = "contrastive", "this checker does not know the kind"
 
 
 def sha256_of(path: Path, name: str) -> str:
@@ -89,16 +92,24 @@ class Bank:
 _KINDS = {"F32": "<f4", "F64": "<f8"}
 
 
-def read_bank(folder: Path, digest: str) -> Bank:
-    """A safetensors file by hand: eight bytes of length, a JSON header, little-endian numbers."""
+def read_bank(folder: Path, digest: str, version: int) -> Bank:
+    """A safetensors file by hand: eight bytes of length, a JSON header, little-endian numbers.
+
+    From version 2 on the header says the bank's kind.
+    """
     name = f"banks/{digest}.safetensors"
     try:
         content = (folder / name).read_bytes()
         (length,) = struct.unpack("<Q", content[:8])
         header = json.loads(content[8 : 8 + length])
+        kind = KIND if version == 1 else header["__metadata__"]["kind"]
+        if kind != KIND:
+            raise UnreadableError(name, "kind", KIND, kind, UNKNOWN_KIND)
         arrays = {
             key: _tensor(content[8 + length :], header[key]) for key in ("directions", "concentrations", "biases")
         }
+    except UnreadableError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
         raise UnreadableError(name, "content", "safetensors", f"{type(error).__name__}: {error}") from None
     shape = arrays["directions"].shape
