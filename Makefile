@@ -1,5 +1,5 @@
 # Two commands set up everything on a machine with Python 3.11: `make demo` and `make test`.
-.PHONY: demo test test-slow mutants bench bench-peers clean
+.PHONY: demo test test-slow mutants docs bench bench-peers clean
 
 BIN := .venv/bin
 PYTHON ?= python3
@@ -22,6 +22,10 @@ test-slow: .venv/.installed-dev
 mutants: .venv/.installed-dev
 	$(BIN)/python -m tests.mutants
 
+# the site, in build/site: strict, and it loads nothing from the network
+docs: .venv/.installed-docs
+	$(BIN)/mkdocs build --strict
+
 # writes build/bench.json; the TFP contender is measured if `make bench-peers` has been run
 bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks
@@ -38,6 +42,10 @@ bench-peers: .venv-peers/.installed
 
 .venv/.installed-dev: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ .venv/.installed
+
+.venv/.installed-docs: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $@ .venv/.installed
 
 .venv-peers/.installed: benchmarks/peers.txt
