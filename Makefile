@@ -24,7 +24,7 @@ mutants: .venv/.installed-dev
 
 # the site, in build/site: strict, and it loads nothing from the network
 docs: .venv/.installed-docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # writes build/bench.json; the TFP contender is measured if `make bench-peers` has been run
 bench: .venv/.installed-dev
