@@ -1,5 +1,5 @@
 # Two commands set up everything on a machine with Python 3.11: `make demo` and `make test`.
-.PHONY: demo test test-slow mutants bench bench-peers clean
+.PHONY: demo test test-slow mutants docs bench bench-peers clean
 
 BIN := .venv/bin
 PYTHON ?= python3
@@ -11,6 +11,7 @@ test: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/pytest
 
 # the longer checks, which `make test` leaves out
@@ -21,6 +22,10 @@ test-slow: .venv/.installed-dev
 # unsound changes of the source, each of which a test must notice; writes build/mutants.json
 mutants: .venv/.installed-dev
 	$(BIN)/python -m tests.mutants
+
+# the site, in build/site: strict, and it loads nothing from the network
+docs: .venv/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # writes build/bench.json; the TFP contender is measured if `make bench-peers` has been run
 bench: .venv/.installed-dev
@@ -38,6 +43,10 @@ bench-peers: .venv-peers/.installed
 
 .venv/.installed-dev: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ .venv/.installed
+
+.venv/.installed-docs: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $@ .venv/.installed
 
 .venv-peers/.installed: benchmarks/peers.txt

@@ -76,7 +76,7 @@ def worst_ulps(name: str, dtype: torch.dtype, count: int, *, compiled: tuple[boo
 
 
 def main() -> None:
-    """Print the table of docs/theory.md, 8.1."""
+    """Print the table of docs/theory, 8.1."""
     table = Table("function", "dtype", "eager", "compiled", "allowance")
     for name in Ulps._fields:
         for dtype, row in FORMATS.items():

@@ -85,7 +85,7 @@ class ClassBank:
 class Geometry:
     """Computed numbers of some states: k_j, D_j = r_j^2 - k_j^2 and r_j = sqrt(k_j^2 + D_j), in float64.
 
-    The exact geometry is that of features and bank (docs/theory.md, 6.10); these are within a proven bound of it. The
+    The exact geometry is that of features and bank (docs/theory, 6.10); these are within a proven bound of it. The
     paper takes them for the state itself (app:numerics-reference), which they are not where k^2 + D cancels.
     """
 

@@ -31,7 +31,7 @@ ENVELOPES: tuple[Any, ...] = (
     sf.Uniform("preliminary"),
     sf.StateEnvelope(),
 )
-# the constants of the uniform envelopes, times nu^-3 (docs/theory.md, 3.4)
+# the constants of the uniform envelopes, times nu^-3 (docs/theory, 3.4)
 UNIFORM = {"quarter": 1 / 4, "eleventh": 1 / 11, "preliminary": 1.0}
 # compiling a program takes seconds: one dimension and order are compiled, on states that have it
 COMPILED_DIM, COMPILED_ORDER = 8, 4

@@ -35,7 +35,7 @@ def test_orders_approach_the_bessel_function(order: int) -> None:
         for x in (2.0, 30.0):
             r = arb(x)
             exact = r.bessel_i(bank.nu + 1) / r.bessel_i(bank.nu)
-            # the next term, within a factor (docs/theory.md, 3.3)
+            # the next term, within a factor (docs/theory, 3.3)
             assert abs(bank.surrogate(order, r)[1] * r - exact) < 14 * x / math.hypot(19, x) ** (order + 2)
 
 

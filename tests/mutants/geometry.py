@@ -1,4 +1,4 @@
-"""Mutants of the contracts' evaluation and of what they take from the exact geometry (docs/theory.md, 6.2 to 6.11)."""
+"""Mutants of the contracts' evaluation and of what they take from the exact geometry (docs/theory, 6.2 to 6.11)."""
 
 from __future__ import annotations
 

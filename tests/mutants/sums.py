@@ -1,4 +1,4 @@
-"""Mutants of the certificate by sums (realizations/executed/by_sums.py; docs/theory.md, 8.7)."""
+"""Mutants of the certificate by sums (realizations/executed/by_sums.py; docs/theory, 8.7)."""
 
 from __future__ import annotations
 

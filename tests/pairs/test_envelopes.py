@@ -49,7 +49,7 @@ def test_the_order_among_the_allowances(nu: float) -> None:
     assert (state <= quarter * (1 + 1e-12)).all()
     assert (quarter < sf.Uniform("preliminary").allowance(nu, X)).all()
     assert torch.equal(best, torch.minimum(closed, eleventh))
-    # docs/theory.md, 3.6: the closed form lies below the paper's integral envelope, and that below every B_alpha
+    # docs/theory, 3.6: the closed form lies below the paper's integral envelope, and that below every B_alpha
     assert (best <= state).all()
     integral = IntegralEnvelope().allowance(nu, X[::8])
     assert (closed[::8] <= integral * (1 + 1e-12)).all()

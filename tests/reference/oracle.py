@@ -1,7 +1,7 @@
 """The truth about a state from its stored numbers alone, in Arb: nothing here is taken from src.
 
 mu_j is a stored row over its exact length, v_j = k_j mu_j + f/tau and r_j = |v_j|: no computed geometry enters. The
-exact side is the Bessel function's, the surrogate is A_n/F_n of docs/theory.md, section 1, in exact arithmetic at the
+exact side is the Bessel function's, the surrogate is A_n/F_n of docs/theory, section 1, in exact arithmetic at the
 same geometry. Every error is a ball, at a precision that is raised until the ball says something.
 """
 

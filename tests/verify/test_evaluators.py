@@ -117,7 +117,7 @@ def test_its_surrogate_is_the_librarys(order: int) -> None:
 
 
 def test_its_constants_are_the_proven_ones() -> None:
-    """Restated from docs/theory.md; the test compares with the rows that `suffice prove` proves."""
+    """Restated from docs/theory; the test compares with the rows that `suffice prove` proves."""
     for nu in (1.2, 1.5, 2.0, 3.0, 3.5, 5.5, 7.0, 15.0, 31.0, 63.0, 511.0):
         assert ladder.valid_orders(nu) == valid_orders(nu)
         for order in valid_orders(nu):

@@ -105,7 +105,7 @@ def _formula(realized: Realized, states: Objective, plan: Plan) -> Realized:
 def _rungs(states: States, plan: Plan) -> Columns:
     """Loss and gradient bounds on every rung of the precision ladder, by sums: they answer for any budgets.
 
-    Infinite where the assumptions of the certificate by sums are not met (docs/theory.md, 8.7), or where this machine
+    Infinite where the assumptions of the certificate by sums are not met (docs/theory, 8.7), or where this machine
     does not have the rung.
     """
     out: Columns = {}

@@ -50,7 +50,7 @@ def adaptive(
 ) -> Adaptive:
     """Evaluate all states on the cheapest rung, certify, and evaluate what is not certified on the next.
 
-    Scope `execution`: the bounds cover formula and rounding (docs/theory.md, 8). They are those of the certificate by
+    Scope `execution`: the bounds cover formula and rounding (docs/theory, 8). They are those of the certificate by
     sums (8.7), which costs a part of an evaluation; only states that it certifies on no rung are judged by `contract`,
     which costs many evaluations and is tighter.
     """

@@ -132,10 +132,10 @@ def certify(
     """Certify the outputs of a pair, or of any other realization, at every state against the budgets.
 
     Scope `analytic`: the mathematical error of the pair's formula, in exact arithmetic at the exact geometry of the
-    stored features and bank (docs/theory.md, 6.10). What rounding adds when the formula is executed is not covered.
+    stored features and bank (docs/theory, 6.10). What rounding adds when the formula is executed is not covered.
 
     Scope `execution`: the distance of the numbers that the program (`execute`) returns in `dtype`, eager
-    or compiled, from the exact objective at the stored inputs (docs/theory.md, 8). `model` "proved" is the worst case
+    or compiled, from the exact objective at the stored inputs (docs/theory, 8). `model` "proved" is the worst case
     of every sum; "probabilistic" is narrower and not a proof. What left the model (overflow, NaN) is never certified.
     The headroom is then that of all allowances together, rounding's part in the scores included.
     """

@@ -48,7 +48,7 @@ class SoftmaxHead:
 
     @property
     def roundings(self) -> float:
-        """A relative margin above all rounding in the evaluation of a bound (docs/theory.md, 6.6)."""
+        """A relative margin above all rounding in the evaluation of a bound (docs/theory, 6.6)."""
         return 8 * (self.log_probabilities.shape[1] + 500) * torch.finfo(self.log_probabilities.dtype).eps
 
     @property
@@ -83,7 +83,7 @@ class Allowances:
     """Score allowances d_j >= |e_j| and ratio allowances a_j (both unscaled), and bounds on differences of errors.
 
     `to_target` bounds |e_j - e_y| and `to_top` bounds |e_j - e_w|, w the most probable class. Where all errors come
-    from one pair they can be much smaller than d_j + d_y (docs/theory.md, 6.4); with other arrays they are None.
+    from one pair they can be much smaller than d_j + d_y (docs/theory, 6.4); with other arrays they are None.
     """
 
     d: Float[Tensor, "queries classes"]

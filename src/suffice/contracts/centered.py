@@ -1,4 +1,4 @@
-"""The centred contract (docs/theory.md, 6.4 and 6.5): matched gaps, and gradients measured from their mean."""
+"""The centred contract (docs/theory, 6.4 and 6.5): matched gaps, and gradients measured from their mean."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def log_fall(d: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries clas
 
 
 def probability_intervals(log_pi: Float[Tensor, "queries classes"], d: Float[Tensor, "queries classes"]) -> Intervals:
-    """l_j = pi_j/(1 + S_j^+) and u_j = pi_j/(1 + S_j^-), as sigmoids of shifted log-odds (docs/theory.md, 6.2).
+    """l_j = pi_j/(1 + S_j^+) and u_j = pi_j/(1 + S_j^-), as sigmoids of shifted log-odds (docs/theory, 6.2).
 
     With E_j the sum of the other probabilities, the log-odds log(pi_j/E_j) fall by at most down = d_j + log(1 + X),
     X = sum_{i != j} pi_i expm1(d_i)/E_j, and rise by at most up = d_j - log(1 - Y),

@@ -1,6 +1,6 @@
 """The conditioned bounds as short series in the allowance, with proven remainders: one pass over classes, then scalars.
 
-docs/theory.md, 6.8 derives the enclosures. They serve where allowances are small against the state's probabilities
+docs/theory, 6.8 derives the enclosures. They serve where allowances are small against the state's probabilities
 ("ordinary" states); rows that they cannot settle go to direct evaluation.
 """
 

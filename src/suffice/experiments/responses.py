@@ -139,7 +139,7 @@ def reproduce_response(saved: Saved, tick: Tick) -> Section:
             "halvings. "
             f"The premise (A_2 and H' in [0, 1] at every endpoint) holds at {count(premise, states)} states; {never} "
             "states "
-            "never cross. The same for the worst error function that a search finds (docs/theory.md, 6.9): a sign on "
+            "never cross. The same for the worst error function that a search finds (docs/theory, 6.9): a sign on "
             "every "
             "interval between neighbouring endpoints and at every radius, by alternating maximisation of the "
             "first-order "

@@ -3,7 +3,7 @@
 The ladder's error falls with nu. Below nu = 16 both functions are lifted by the exact R_nu = x/(2(nu+1) + x R_{nu+1})
 and Phi_nu(r) - Phi_nu(k) = Phi_{nu+1}(r) - Phi_{nu+1}(k) + log(m + r R_{nu+1}(r)) - log(m + k R_{nu+1}(k)) with
 m = 2(nu+1). A step multiplies the ratio's error by less than one, and adds at most that error at r and at k to a score
-(docs/theory.md, 5).
+(docs/theory, 5).
 """
 
 from __future__ import annotations

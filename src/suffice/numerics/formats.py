@@ -1,6 +1,6 @@
 """The dtypes in which a program may be executed: one row each, with all that programs and their bounds ask of it.
 
-To add one, measure its functions as `benchmarks/ulps.py` does and register its row; the bounds of docs/theory.md, 8,
+To add one, measure its functions as `benchmarks/ulps.py` does and register its row; the bounds of docs/theory, 8,
 are in terms of these numbers alone. What torch knows of a dtype is asked of torch.
 """
 
@@ -94,7 +94,7 @@ def name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-# 0.96 ulps were the worst found of exp, 0.73 of log1p, 0.50 of hypot, over float32 and float64 (docs/theory.md, 8.1)
+# 0.96 ulps were the worst found of exp, 0.73 of log1p, 0.50 of hypot, over float32 and float64 (docs/theory, 8.1)
 _MEASURED = Ulps(exp=4.0, log1p=2.0, hypot=2.0)
 
 FORMATS: dict[torch.dtype, Format] = {

@@ -2,7 +2,7 @@
 
 fl(a op b) = (a op b)(1 + delta) + eta with |delta| <= u and eta no larger than the smallest normal number, for + - * /
 and the square root. Functions of a library keep no such promise: their allowances were measured against Arb, eager and
-compiled, at more than a million points each, and are at least twice the worst error found (docs/theory.md, 8.1). They
+compiled, at more than a million points each, and are at least twice the worst error found (docs/theory, 8.1). They
 stand in the dtype's row.
 """
 

@@ -59,7 +59,7 @@ class DebyePair:
     @property
     def simple_envelope(self) -> Allowance | None:
         """At order 2 the uniform quarter of thm:a2: no envelope of that order is anywhere above it but the paper's
-        preliminary one (docs/theory.md, 3.6)."""
+        preliminary one (docs/theory, 3.6)."""
         return Uniform("quarter") if self.order == 2 and self.envelope != Uniform("preliminary") else None
 
     @property
@@ -116,12 +116,12 @@ class DebyePair:
         return apart * steepest * (1 + 64 * torch.finfo(low.dtype).eps)
 
     def rounding(self, nu: float, k: Tensor, r: Tensor, squared_gap: Tensor) -> Tensor:
-        """A count of roundings of the size of |s(r) - s(k)| (docs/theory.md, 8.3)."""
+        """A count of roundings of the size of |s(r) - s(k)| (docs/theory, 8.3)."""
         s_k, s_r = (torch.hypot(x, torch.as_tensor(nu, dtype=x.dtype, device=x.device)) for x in (k, r))
         return formula_roundings(self.order, nu) * unit_roundoff(k.dtype) * 1.001 * squared_gap.abs() / (s_r + s_k)
 
     def slope_rounding(self, nu: float, x: Tensor) -> Tensor:
-        """u (c_0/(nu + s) + c_1/s^2) (docs/theory.md, 8.4)."""
+        """u (c_0/(nu + s) + c_1/s^2) (docs/theory, 8.4)."""
         first, second = ratio_roundings(self.order, nu)
         s = torch.hypot(x, torch.as_tensor(nu, dtype=x.dtype, device=x.device))
         return unit_roundoff(x.dtype) * 1.001 * (first / (nu + s) + second / (s * s))

@@ -35,7 +35,7 @@ def _outward(value: Tensor, roundings: int, nonzero: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class ClosedForm:
-    """|R_nu(x) - A_n(x)| <= c_n x/s(x)^(n+2), whose integral is (c_n/n)|s(k)^-n - s(r)^-n| (docs/theory.md, 3).
+    """|R_nu(x) - A_n(x)| <= c_n x/s(x)^(n+2), whose integral is (c_n/n)|s(k)^-n - s(r)^-n| (docs/theory, 3).
 
     >>> import torch
     >>> ClosedForm(2).allowance(63.0, torch.tensor([0.0, 63.0], dtype=torch.float64))
@@ -194,7 +194,7 @@ class BestAllowance:
     """The smallest of the allowances that are valid for an order: the default of `DebyePair`.
 
     The closed form, and at order 2 also 1/(11 nu^3), which is smaller around x = nu/sqrt(3). The paper's
-    envelope is nowhere smaller than these two (docs/theory.md, 3.6), so it is left out.
+    envelope is nowhere smaller than these two (docs/theory, 3.6), so it is left out.
     """
 
     order: int = 2

@@ -1,4 +1,4 @@
-"""What executing the ladder's formulas adds to them, in units of the roundoff (docs/theory.md, 8.3 and 8.4)."""
+"""What executing the ladder's formulas adds to them, in units of the roundoff (docs/theory, 8.3 and 8.4)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Re-prove every shipped constant in exact arithmetic, and check the paper's own chain of inequalities.
 
-docs/theory.md derives what is proved here. In short: with e = R - A_n in the scaled variable z = x/nu and eps = 1/nu,
+docs/theory derives what is proved here. In short: with e = R - A_n in the scaled variable z = x/nu and eps = 1/nu,
 eps e' = E - K e - e^2 (eq:error-ode). If w > 0 satisfies eps w' + K w - w^2 +- E >= 0 on z > 0, then |e| <= w. For the
 closed form w = c eps^(n+1) z t^(n+2) and for a constant w = B eps^3 this is the nonnegativity of polynomials on a box.
 """
@@ -57,7 +57,7 @@ def _timed(name: str, statement: str, check: Callable[[], bool]) -> Proof:
 
 
 def closed_form_holds(row: ClosedFormConstant) -> bool:
-    """c L - c^2 eps^(n+1)(1-t^2)t^(n+1) +- T >= 0 for t in [0,1], eps in [0, 1/nu_min] (docs/theory.md, 3.2).
+    """c L - c^2 eps^(n+1)(1-t^2)t^(n+1) +- T >= 0 for t in [0,1], eps in [0, 1/nu_min] (docs/theory, 3.2).
 
     For c = nu/(2(nu+1)) = 1/(2(1+eps)) the inequality is multiplied by (2(1+eps))^2.
     """

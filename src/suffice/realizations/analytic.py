@@ -1,4 +1,4 @@
-"""A pair in exact arithmetic: its own allowances at the exact geometry of the stored inputs (docs/theory.md, 6.10)."""
+"""A pair in exact arithmetic: its own allowances at the exact geometry of the stored inputs (docs/theory, 6.10)."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class AnalyticRealized(Realized):
         return softmax_head(self.states, self.scores, error)
 
     def _score_error(self) -> Float[Tensor, "queries classes"]:
-        """|computed score - exact-arithmetic score at the exact geometry| (docs/theory.md, 6.10).
+        """|computed score - exact-arithmetic score at the exact geometry| (docs/theory, 6.10).
 
         F moves by the integral of A between the radii: R has the slope 1/(2(nu + s)) in r^2 at most, A - R the pair's
         allowance. Then the formula's roundings and that of adding the bias.

@@ -34,7 +34,7 @@ def class_distances(
     slope_error: Float[Tensor, "queries classes"],
     head: SoftmaxHead,
 ) -> Float[Tensor, "queries classes"]:
-    """rho_j = |hhat_j - c|, c = sum_j pi_j hhat_j, from above (docs/theory.md, 6.5 and 6.10).
+    """rho_j = |hhat_j - c|, c = sum_j pi_j hhat_j, from above (docs/theory, 6.5 and 6.10).
 
     The exact hhat_j = slope v_j have slopes within `slope_error` of the computed ones, |v_j| <= high_j, and
     log-probabilities within the head's `log_error`. For the computed vectors x_j, |x_j - c|^2 comes from two matrix

@@ -1,6 +1,6 @@
 """The supervised vMF objective (app:objectives) under a pair: a sampled normaliser term, a ratio-dependent attraction.
 
-It is not one softmax: it has a bound on its loss of its own (docs/theory.md, 6.7), whatever the contract.
+It is not one softmax: it has a bound on its loss of its own (docs/theory, 6.7), whatever the contract.
 """
 
 from __future__ import annotations

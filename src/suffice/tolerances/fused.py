@@ -114,7 +114,7 @@ class Softmax(NamedTuple):
 
 
 class Rounding(NamedTuple):
-    """Relative errors of 2 k mu.u, to k |u|, of |u|^2, and of a score, to |s_r - s_k| (docs/theory.md, 8.2 and 8.3)."""
+    """Relative errors of 2 k mu.u, to k |u|, of |u|^2, and of a score, to |s_r - s_k| (docs/theory, 8.2 and 8.3)."""
 
     product: float
     square: float
@@ -236,7 +236,7 @@ def _kernel(order: int) -> Kernel:
         r, s_r = torch.sqrt(r_squared), torch.sqrt(r_squared + at.nu * at.nu)
         delta = gaps / (s_r + at.radius)
         q = ladder.difference_from_radii(at, s_r, delta) + biases
-        # what the exact square may differ (docs/theory.md, 8.2); where it is not small the row is evaluated directly
+        # what the exact square may differ (docs/theory, 8.2); where it is not small the row is evaluated directly
         length = torch.sqrt(u_squared) * (1 + rounding.square) + 1e-150
         of_gap = length * (rounding.product * k + rounding.square * length) + unit * gaps.abs() + 1e-290 * (k + length)
         clamped = gaps <= (4 * unit - 1) * square_of_k[0]

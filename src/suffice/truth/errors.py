@@ -1,7 +1,7 @@
 """The true errors of loss, probabilities and gradient at many states, enclosed at the speed of a tensor expression.
 
 From the enclosed errors of scores and ratios (`next_terms.py`) by forms that subtract nothing: probabilities differ
-by expm1 of error differences from the most probable class. docs/theory.md, 4.1 has the radii.
+by expm1 of error differences from the most probable class. docs/theory, 4.1 has the radii.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def primitive_errors(states: States, order: int) -> PrimitiveErrors:
     """Errors of all scores and ratios; for all of these states at once (see `States.chunks`).
 
     From computed to exact radii score errors move by the pair's allowance between them, ratio errors by their slope,
-    which is at most 11 c/s^(n+1) (docs/theory.md, 4.1).
+    which is at most 11 c/s^(n+1) (docs/theory, 4.1).
     """
     geometry, pair = states.geometry(), DebyePair(order=order)
     nu, k, r = geometry.nu, geometry.concentrations, geometry.radii

@@ -1,4 +1,4 @@
-"""The exact geometry of one state in Arb: from features and bank, never from computed radii (docs/theory.md, 6.10)."""
+"""The exact geometry of one state in Arb: from features and bank, never from computed radii (docs/theory, 6.10)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The true error of an order, enclosed without cancellation: the next terms of the ladder plus a proven remainder.
 
-R - A_n = sum_{m=n+1}^8 nu^-m r_m +- c_8 x/s^10 and likewise for differences (docs/theory.md, 4.1). Absolute accuracy is
+R - A_n = sum_{m=n+1}^8 nu^-m r_m +- c_8 x/s^10 and likewise for differences (docs/theory, 4.1). Absolute accuracy is
 promised, not relative: near a sign change of the leading term its digits go. At small nu the remainder is useless.
 """
 

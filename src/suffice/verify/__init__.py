@@ -2,7 +2,7 @@
 
 Nothing of `suffice` outside of this package is imported here, and no torch. Everything is recomputed from the
 collection: directions renormalised, radii, the surrogates F_n with polynomials from their recurrence, the Bessel
-functions, both softmaxes, the contracts, the allowances with constants restated from docs/theory.md.
+functions, both softmaxes, the contracts, the allowances with constants restated from docs/theory.
 """
 
 from suffice.verify.check import collection_of, verify_audit

@@ -1,4 +1,4 @@
-"""The three contracts in Arb, in sums of positive terms only (docs/theory.md, 6): balls stay narrow at 1e-300."""
+"""The three contracts in Arb, in sums of positive terms only (docs/theory, 6): balls stay narrow at 1e-300."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from suffice.verify.widening import Reach, bounds_factor, distance_slack, log_er
 __all__ = ["FloatStates"]
 
 
-# docs/theory.md, 6.6: counts of roundings, taken eightfold in `widening`, and products that are summed in blocks
+# docs/theory, 6.6: counts of roundings, taken eightfold in `widening`, and products that are summed in blocks
 _PART = 64
 
 

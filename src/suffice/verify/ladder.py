@@ -8,7 +8,7 @@ from functools import cache
 __all__ = ["ORDERS", "constant", "potential_terms", "ratio_terms", "valid_orders"]
 
 ORDERS = (1, 2, 3, 4, 5, 6)
-# docs/theory.md, 3.3: |R - A_n| <= c x/s^(n+2) for nu at least this; None is nu/(2(nu+1))
+# docs/theory, 3.3: |R - A_n| <= c x/s^(n+2) for nu at least this; None is nu/(2(nu+1))
 _CONSTANTS: dict[int, tuple[tuple[str, str | None], ...]] = {
     1: (("10/9", None),),
     2: (("10/9", None),),

@@ -1,7 +1,7 @@
 """The exact objective of many states in long doubles, with an estimate of its error.
 
 The Bessel side is order 8 of the ladder with its proven remainder, at an order of at least 64, from which the
-recurrence R_nu = x/(2(nu+1) + x R_{nu+1}) leads down (docs/theory.md, 5). What the estimate cannot decide is for Arb;
+recurrence R_nu = x/(2(nu+1) + x R_{nu+1}) leads down (docs/theory, 5). What the estimate cannot decide is for Arb;
 where a long double is no more than a double, that is much.
 """
 

@@ -1,6 +1,6 @@
 """How far float64 may be from the exact geometry and scores: generous counts, so that no honest bound lies above.
 
-docs/theory.md, 6.6 and 8.2, have the counts of what certifies. These are about twice to eight times as large: they
+docs/theory, 6.6 and 8.2, have the counts of what certifies. These are about twice to eight times as large: they
 only decide how much above the exact contract a bound may lie, never how far below.
 """
 

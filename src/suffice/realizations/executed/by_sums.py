@@ -1,4 +1,4 @@
-"""The certificate by sums (docs/theory.md, 8.7): what depends on a class alone is bounded ahead of time.
+"""The certificate by sums (docs/theory, 8.7): what depends on a class alone is bounded ahead of time.
 
 For all features with |f|/tau in a range, score and ratio allowances and every rounding are bounded once a class. What
 is left for a state is a handful of sums over classes, with the weights that its execution has formed anyway, and the

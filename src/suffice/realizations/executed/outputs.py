@@ -1,4 +1,4 @@
-"""What softmax, loss and gradient round after the scores are there (docs/theory.md, 8.4 and 8.5)."""
+"""What softmax, loss and gradient round after the scores are there (docs/theory, 8.4 and 8.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An executed program in place of the objective (docs/theory.md, 8): rounding as one more allowance."""
+"""An executed program in place of the objective (docs/theory, 8): rounding as one more allowance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What geometry and formula lose on the way to the executed scores and slopes (docs/theory.md, 8.2 and 8.3)."""
+"""What geometry and formula lose on the way to the executed scores and slopes (docs/theory, 8.2 and 8.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the certificate by sums bounds ahead of time, class by class (docs/theory.md, 8.7).
+"""What the certificate by sums bounds ahead of time, class by class (docs/theory, 8.7).
 
 For every feature with |f|/tau in a range, and every direction of it: |D_j| <= U (2 k_j + U), r_j >= max(k_j - U,
 U0 - k_j, 0) and |v_j| <= k_j + U. With these the allowances of 8.2 to 8.5 are C numbers each.
