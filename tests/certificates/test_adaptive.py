@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-import types
-
 import numpy as np
 import pytest
 import torch
-from suffice.certificates.rungs import Kind
 
 import suffice as sf
 from suffice.realizations.executed.by_sums import class_table
-from suffice.realizations.executed.program import has_bfloat16
 from tests.realizations.executed.test_realization import adversarial, exact_of
 
 BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-2)
-
-
-def test_rungs_go_up_in_order_and_dtype() -> None:
-    found = sf.rungs()
-    plain = [rung.name for rung in found if rung.name.count("/") == 1]
-    assert plain == [f"debye{order}/{name}" for name in ("float32", "float64") for order in (2, 4, 6)]
-    # the product of bfloat16 inputs where the machine has it
-    assert len(found) == 6 + has_bfloat16(torch.device("cpu"))
-    assert found[-1].kind == Kind(6, torch.float64, torch.float64)
-
-
-def test_a_rung_costs_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The least of the repeats, and no less than a rung before it, by a clock that is known."""
-    names = [rung.name for rung in sf.rungs()]
-    rng = np.random.default_rng(3407)
-    seconds = rng.permuted(1e-3 * (1 + np.arange(5 * len(names)).reshape(5, -1)), axis=None).reshape(5, -1)
-    # began and ended of every repeat of every rung
-    ticks = iter(np.stack([np.zeros_like(seconds), seconds], axis=-1).ravel().tolist())
-    clock = types.SimpleNamespace(perf_counter=lambda: next(ticks))
-    monkeypatch.setattr(sys.modules[sf.rungs.__module__], "time", clock)
-    found = sf.rungs.__wrapped__()
-    assert [rung.name for rung in found] == names
-    least = seconds.min(axis=0)
-    expected = 1e9 * np.maximum.accumulate(least) / 256**2
-    assert [rung.nanoseconds for rung in found] == pytest.approx(expected.tolist())
-    # the clock is not in the order of the rungs, or this would show nothing
-    assert sorted(least) != least.tolist()
 
 
 @pytest.mark.parametrize("seed", range(6))

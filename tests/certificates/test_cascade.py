@@ -13,7 +13,7 @@ from tests.reference.states import SHAPES, many_states
 @pytest.mark.parametrize("order", [2, 3])
 def test_decisions_equal_those_of_the_tightest_tier(order: int) -> None:
     pair = sf.DebyePair(order=order)
-    settled = dict.fromkeys((*TIERS, "open"), 0)
+    settled = dict.fromkeys((*(step.name for step in TIERS), "open"), 0)
     for states in many_states(210, queries=10, shapes=SHAPES[:8]):
         for budget in (1e-3, 1e-6, 1e-9):
             budgets = sf.Budgets(loss=budget, gradient=budget)

@@ -7,7 +7,7 @@ from suffice.contracts.conditioned import log_loss_size, log_total_variation
 from suffice.contracts.intervals import probability_intervals
 from suffice.contracts.series import MOST_MASS, moments, sums_over_classes
 from suffice.numerics.softmax import at_class, class_mask
-from suffice.realizations.analytic import prepare, uniform_allowances
+from suffice.realizations.analytic import realize_contrastive
 from tests.reference.states import many_states
 
 PAIR = sf.DebyePair(order=2)
@@ -16,16 +16,17 @@ PAIR = sf.DebyePair(order=2)
 def test_enclosures_contain_the_direct_bounds() -> None:
     checked = 0
     for states in many_states(400, queries=10):
-        prepared = prepare(states, PAIR, distances=False)
-        unit, log_pi = uniform_allowances(prepared), prepared.head.log_probabilities
+        realized = realize_contrastive(states, PAIR)
+        head, unit = realized.head(), realized.unit()
+        log_pi = head.log_probabilities
         is_target = class_mask(states.labels, states.bank.num_classes)
         pi = log_pi.exp()
-        sums = moments(sums_over_classes(pi, pi.sum(dim=1, keepdim=True), unit.d, None, is_target))
+        sums = moments(sums_over_classes(pi, pi.sum(dim=1, keepdim=True), unit.d, None, is_target), head.gradient_scale)
         usable = sums.peak <= MOST_MASS
         for exponent in (-9, -7, -5, -3, -1.3):
             b = 10.0**exponent / sums.largest.clamp_min(1e-6)
             d = unit.d * b[:, None]
-            loss = log_loss_size(prepared.head, d + at_class(d, states.labels)[:, None]).exp().log1p()
+            loss = log_loss_size(head, d + at_class(d, states.labels)[:, None]).exp().log1p()
             tv = log_total_variation(probability_intervals(log_pi, d), d).exp()
             for value, enclosure in ((loss, sums.loss(b)), (tv, sums.probability(b))):
                 assert (enclosure.lower <= value * (1 + 1e-12))[usable].all()

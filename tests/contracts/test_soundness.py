@@ -12,10 +12,11 @@ from suffice.contracts.centered import centered_bounds
 from suffice.contracts.conditioned import conditioned_bounds
 from suffice.contracts.geometry import geometry_bounds
 from suffice.objectives.contrastive import radial_slopes
-from suffice.realizations.analytic import prepare, uniform_allowances
+from suffice.realizations.analytic import realize_contrastive
 from suffice.truth.rigorous import RigorousState
 from tests.reference.states import SHAPES, actual_errors, many_states, piecewise_errors, random_states
 
+NEEDS = sf.Needs.DISTANCES | sf.Needs.MATCHED_GAPS
 CONTRACTS = {"geometry": geometry_bounds, "conditioned": conditioned_bounds, "centered": centered_bounds}
 
 
@@ -34,22 +35,22 @@ def _attack(states: sf.States, seed: int) -> tuple[int, float]:
     """Violations over all contracts and quantities at worst-case errors, and the largest share of a bound reached."""
     generator = torch.Generator().manual_seed(seed)
     pair = sf.DebyePair(order=2)
-    prepared = prepare(states, pair, distances=True)
-    radii, slopes = prepared.geometry.radii, radial_slopes(prepared.geometry, pair)
-    unit = uniform_allowances(prepared)
+    realized = realize_contrastive(states, pair)
+    radii, slopes = realized.geometry.radii, radial_slopes(realized.geometry, pair)
+    head, unit = realized.head(NEEDS), realized.unit(NEEDS)
     violations, closest = 0, 0.0
     for exponent in (-9.0, -5.0, -2.0, 0.0):
         gaps = unit.d.amax(dim=1)
         b = 10**exponent / gaps.clamp_min(1e-3)
         b = b.clamp_max(1.0)
         e, ratio = piecewise_errors(states.bank.concentrations, radii, b, generator)
-        truth = actual_errors(states, prepared.head.log_probabilities, radii, slopes, e, ratio)
-        scores = prepared.head.log_probabilities - e
-        agrees = scores.argmax(dim=1) == prepared.top
+        truth = actual_errors(states, head.log_probabilities, radii, slopes, e, ratio)
+        scores = head.log_probabilities - e
+        agrees = scores.argmax(dim=1) == realized.top
         previous = None
         for contract in CONTRACTS.values():
             # the exact ratio is A - ratio error, of size up to 1 + b
-            bounds = contract(_with_bound(prepared.head, 1.0 + float(b.max())), unit.scaled(b))
+            bounds = contract(_with_bound(head, 1.0 + float(b.max())), unit.scaled(b))
             values = (bounds.loss, bounds.probability, bounds.gradient)
             for bound, actual in zip(values, truth, strict=True):
                 assert torch.isfinite(bound).all()

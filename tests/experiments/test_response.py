@@ -9,15 +9,15 @@ import suffice as sf
 from suffice.experiments.response import Direction, Response, ramp_direction
 from suffice.experiments.worst_case import worst_direction
 from suffice.pairs.perturbed import PerturbedPair, ramp
-from suffice.realizations.analytic import prepare
+from suffice.realizations.analytic import realize_contrastive
 from tests.reference.states import random_states
 
 PAIR = sf.DebyePair(order=2)
 
 
 def _response(states: sf.States) -> tuple[Response, Direction]:
-    prepared = prepare(states, PAIR, distances=False)
-    return Response.of(prepared, PAIR), ramp_direction(prepared.geometry)
+    realized = realize_contrastive(states, PAIR)
+    return Response.of(realized), ramp_direction(realized.geometry)
 
 
 @pytest.mark.parametrize("b", [1e-6, 1e-3, 0.3])

@@ -10,7 +10,7 @@ import torch
 import suffice as sf
 from suffice.experiments.response import Direction, Response
 from suffice.experiments.worst_case import _first_order, worst_direction
-from suffice.realizations.analytic import prepare
+from suffice.realizations.analytic import realize_contrastive
 from tests.reference.states import random_states
 
 PAIR = sf.DebyePair(order=2)
@@ -20,8 +20,8 @@ PAIR = sf.DebyePair(order=2)
 def test_the_search_finds_the_worst_of_all_signs(seed: int) -> None:
     """For three classes there are 2^5 signs between endpoints and 2^3 at the radii: try them all."""
     states = random_states(7 * seed, 4, [(3, 16)])
-    prepared = prepare(states, PAIR, distances=False)
-    response, geometry = Response.of(prepared, PAIR), prepared.geometry
+    realized = realize_contrastive(states, PAIR)
+    response, geometry = Response.of(realized), realized.geometry
     found = torch.linalg.vector_norm(_first_order(response, worst_direction(geometry, response)), dim=1)
     k = geometry.concentrations.expand_as(geometry.radii)
     ends = torch.cat([k, geometry.radii], dim=1)

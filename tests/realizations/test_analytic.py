@@ -9,8 +9,7 @@ import torch
 from flint import arb, ctx
 
 import suffice as sf
-from suffice.objectives.contrastive import class_scores
-from suffice.realizations.analytic import _score_error, prepare
+from suffice.realizations.analytic import AnalyticRealized, realize_contrastive
 from suffice.realizations.geometry_error import geometry_error
 from tests.reference.oracle import states_of
 from tests.reference.states import random_states
@@ -47,11 +46,11 @@ def test_scores_that_are_all_formula() -> None:
     for order in (2, 4, 6):
         pair = sf.DebyePair(order=order)
         geometry = states.geometry()
-        scores = class_scores(states, geometry, pair)
-        nothing = torch.zeros_like(scores)
+        nothing = torch.zeros_like(geometry.radii)
         off = geometry_error(states, geometry, torch.float64, torch.float64, "proved")
         exact = replace(off, of_gap=nothing, low=geometry.radii, high=geometry.radii)
-        error = _score_error(geometry, exact, scores, pair)
+        realized = AnalyticRealized(states, pair, geometry, exact, torch.zeros(len(states), dtype=torch.bool))
+        scores, error = realized.scores, realized._score_error()
         with ctx.workprec(400):
             for i, state in enumerate(states_of(states)):
                 at = state.at(400)
@@ -69,7 +68,7 @@ def test_log_probabilities_are_within_their_error() -> None:
     largest = 0.0
     for seed in range(30):
         states = random_states(seed, 2, [(2, 5), (3, 7), (20, 33)])
-        head = prepare(states, PAIR, distances=False).head
+        head = realize_contrastive(states, PAIR).head()
         assert head.log_error is not None
         for i, state in enumerate(states_of(states)):
             with ctx.workprec(1200):
@@ -88,7 +87,7 @@ def test_log_probabilities_are_within_their_error() -> None:
     assert math.isfinite(largest)
     # equal scores that are exact: the sum of 2,000 exponentials and its logarithm are all that is rounded
     bank = sf.ClassBank(torch.eye(2003, dtype=torch.float64)[:2003], [0.0] * 2003)
-    still = prepare(sf.States(bank, torch.zeros(1, 2003), [0], 1.0), PAIR, distances=False).head
+    still = realize_contrastive(sf.States(bank, torch.zeros(1, 2003), [0], 1.0), PAIR).head()
     assert still.log_error is not None
     with ctx.workprec(200):
         off = abs(arb(still.log_probabilities[0, 0].item()) + arb(2003).log())

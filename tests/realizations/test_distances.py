@@ -11,7 +11,7 @@ from torch import Tensor
 
 import suffice as sf
 from suffice.numerics.compensated import safe_length
-from suffice.realizations.analytic import prepare
+from suffice.realizations.analytic import realize_contrastive
 from suffice.realizations.distances import class_distances, smooth_slopes
 from suffice.realizations.geometry_error import geometry_error
 from tests.reference.oracle import states_of
@@ -36,8 +36,7 @@ def exact_distances(state: sf.States) -> list[arb]:
 
 
 def _holds(state: sf.States) -> Tensor:
-    distances = prepare(state, PAIR, distances=True).head.distances
-    assert distances is not None
+    distances = realize_contrastive(state, PAIR).distances
     with ctx.workprec(BITS):
         for rho, found in zip(exact_distances(state), distances[0].tolist(), strict=True):
             assert rho <= arb(found)
@@ -84,7 +83,7 @@ def _around(generator: torch.Generator) -> tuple[sf.States, Callable[[Tensor, Te
     states = sf.States(bank, features, [0], 1.0)
     geometry = states.geometry()
     off = geometry_error(states, geometry, torch.float64, torch.float64, "proved")
-    head = prepare(states, PAIR, distances=False).head
+    head = realize_contrastive(states, PAIR).head()
 
     def distances(log_pi: Tensor, slopes: Tensor, slope_error: Tensor, eps: float) -> Tensor:
         at = replace(head, log_probabilities=log_pi, log_error=torch.full_like(head.gradient_scale, eps))
@@ -98,7 +97,7 @@ def test_distances_move_with_slopes_and_probabilities() -> None:
     g = torch.Generator().manual_seed(0)
     states, distances = _around(g)
     slopes = smooth_slopes(states.geometry(), PAIR)
-    log_pi, eps, nothing = prepare(states, PAIR, distances=False).head.log_probabilities, 0.2, 0 * slopes
+    log_pi, eps, nothing = realize_contrastive(states, PAIR).head().log_probabilities, 0.2, 0 * slopes
     assert log_pi.argmax() == 0
     error = 1e-2 * slopes
     known = distances(log_pi, slopes, nothing, eps), distances(log_pi, slopes, error, 0.0)

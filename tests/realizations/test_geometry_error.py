@@ -10,7 +10,7 @@ from flint import arb, ctx
 
 import suffice as sf
 from suffice.objectives.contrastive import class_scores
-from suffice.realizations.analytic import _score_error, own_allowances, prepare, uniform_allowances
+from suffice.realizations.analytic import realize_contrastive
 from suffice.realizations.geometry_error import GeometryError, direction_error, feature_lengths, geometry_error
 from tests.attacks.extremes import KINDS, extreme_states
 from tests.reference.oracle import Geometry, states_of
@@ -45,7 +45,7 @@ def cases(banks: int) -> Iterator[tuple[sf.States, Geometry]]:
     """States of every extreme kind whose numbers are in range, one by one, with their exact geometry."""
     for seed in range(banks):
         whole = off_unit(seed) if seed % 4 == 3 else short(seed) if seed % 8 == 4 else extreme_states(seed)
-        inside = prepare(whole, PAIR, distances=False).head.known
+        inside = realize_contrastive(whole, PAIR).head().known
         for i in range(len(whole)):
             state = whole[i : i + 1]
             with ctx.workprec(BITS):
@@ -91,7 +91,7 @@ def test_scores_are_within_their_error(order: int) -> None:
     for state, exact in cases(4 * len(KINDS)):
         computed = state.geometry()
         scores = class_scores(state, computed, pair)
-        error = _score_error(computed, _error(state), scores, pair)
+        error = realize_contrastive(state, pair)._score_error()
         with ctx.workprec(BITS):
             ends = exact.bank.surrogate_ends(order)
             for j, r in enumerate(exact.r):
@@ -111,8 +111,8 @@ def test_allowances_hold_at_the_exact_geometry(envelope: sf.Allowance | None) ->
     """Scores, ratios and differences of score errors of F_2 against the Bessel functions."""
     pair = sf.DebyePair(order=2, envelope=envelope)
     for state, exact in cases(2 * len(KINDS)):
-        prepared = prepare(state, pair, distances=False)
-        own = own_allowances(prepared, pair)
+        realized = realize_contrastive(state, pair)
+        own = realized.own(sf.Needs.MATCHED_GAPS)
         assert own.to_target is not None
         with ctx.workprec(BITS):
             ends = exact.bank.surrogate_ends(2)
@@ -132,8 +132,7 @@ def test_score_allowances_reach_the_exact_radius() -> None:
     for order in (1, 2):
         pair = sf.DebyePair(order=order, envelope=sf.ClosedForm(order))
         for state, exact in cases(3 * len(KINDS)):
-            prepared = prepare(state, pair, distances=False)
-            d = own_allowances(prepared, pair, matched_gaps=False).d
+            d = realize_contrastive(state, pair).own().d
             with ctx.workprec(BITS):
                 nu = exact.bank.nu
                 c = nu / (2 * (nu + 1))
@@ -145,7 +144,7 @@ def test_score_allowances_reach_the_exact_radius() -> None:
 def test_gaps_hold_at_the_exact_geometry() -> None:
     """The uniform family at b = 1: |r - k|, and differences of these for the error functions x and |x - k_y|."""
     for state, exact in cases(8 * len(KINDS)):
-        unit = uniform_allowances(prepare(state, PAIR, distances=False))
+        unit = realize_contrastive(state, PAIR).unit(sf.Needs.MATCHED_GAPS)
         assert unit.to_target is not None
         y = exact.label
         with ctx.workprec(BITS):
@@ -163,7 +162,7 @@ def test_distances_hold_at_the_exact_geometry() -> None:
     """rho_j of exact vectors and probabilities; at ordinary states the widening is nothing."""
     ordinary = 0
     for state, exact in cases(6 * len(KINDS)):
-        head = prepare(state, PAIR, distances=True).head
+        head = realize_contrastive(state, PAIR).head(sf.Needs.DISTANCES)
         assert head.distances is not None
         assert head.log_error is not None
         with ctx.workprec(BITS):
@@ -192,7 +191,7 @@ def test_a_share_of_1e_minus_200_of_the_mass() -> None:
         small = sf.States(
             sf.ClassBank(bank.directions, bank.concentrations * scale, bank.biases), state.features * scale, [0], 1.0
         )
-        head = prepare(small, PAIR, distances=True).head
+        head = realize_contrastive(small, PAIR).head(sf.Needs.DISTANCES)
         assert head.distances is not None
         with ctx.workprec(BITS):
             exact = states_of(small)[0].at(BITS)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from suffice.tolerances.bracket import RELATIVE_WIDTH, Inverse, Judged, invert
+from suffice.tolerances.bracket import RELATIVE_WIDTH, Inverse, Judged, bracket
 
 ROOTS = torch.logspace(-6, 6, 25, dtype=torch.float64)
 LOADS = {
@@ -30,7 +30,7 @@ def _inverted(load: str, cap: Tensor, starts: list[Tensor]) -> tuple[Inverse, di
             seen[row][x] = verdict
         return Judged(load=share, accepted=accepted, binding=torch.zeros_like(rows))
 
-    return invert(judge, starts, cap), seen
+    return bracket(judge, starts, cap), seen
 
 
 @pytest.mark.parametrize("load", LOADS)
@@ -73,7 +73,7 @@ def test_inversion_survives_a_useless_start() -> None:
         return Judged(load=load, accepted=load <= 1, binding=torch.zeros_like(rows))
 
     for start in (1e-12, 1.0, 1e12):
-        inverse = invert(judge, [torch.full_like(root, start)], torch.full_like(root, 1e30))
+        inverse = bracket(judge, [torch.full_like(root, start)], torch.full_like(root, 1e30))
         assert (inverse.accepted <= root).all()
         assert (inverse.rejected > root).all()
         assert (inverse.rejected <= inverse.accepted * (1 + 1e-9)).all()

@@ -12,19 +12,16 @@ import torch
 from torch import Tensor
 
 import suffice as sf
-from suffice.contracts.centered import centered_bounds
-from suffice.contracts.conditioned import conditioned_bounds
-from suffice.contracts.geometry import geometry_bounds
-from suffice.realizations.analytic import own_allowances, prepare, uniform_allowances
+from suffice.contracts.registry import contract_named
+from suffice.realizations.analytic import realize_contrastive
 from tests.reference.states import SHAPES, many_states, random_states
 
-CONTRACTS = {"geometry": geometry_bounds, "conditioned": conditioned_bounds, "centered": centered_bounds}
+CONTRACTS = ("geometry", "conditioned", "centered")
 PAIR = sf.DebyePair(order=2)
 
 
 def _bounds(states: sf.States, contract: str, b: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    prepared = prepare(states, PAIR, distances=True)
-    bounds = CONTRACTS[contract](prepared.head, uniform_allowances(prepared).scaled(b))
+    bounds = realize_contrastive(states, PAIR).unit_family(contract_named(contract)).at(b)
     return bounds.loss, bounds.probability, bounds.gradient, bounds.margin_use
 
 
@@ -215,7 +212,7 @@ def test_a_valid_envelope_below_b_star_certifies() -> None:
     for states in many_states(70, queries=10):
         budgets = sf.Budgets(loss=1e-5, gradient=1e-5)
         b = sf.tolerance(states, budgets, PAIR, "conditioned").b
-        own = own_allowances(prepare(states, PAIR, distances=True), PAIR)
+        own = realize_contrastive(states, PAIR).own()
         uniform = sf.Uniform("quarter").allowance(states.bank.nu, 1.0)
         certified = sf.certify(states, budgets, sf.DebyePair(envelope=sf.Uniform("quarter")), "conditioned").certified
         assert certified[b >= uniform].all()

@@ -10,7 +10,7 @@ from torch import Tensor
 import suffice as sf
 from suffice.numerics.rounding import unit_roundoff
 from suffice.realizations.executed.program import Executed, execute
-from suffice.realizations.executed.realization import ExecutedErrors, executed_errors
+from suffice.realizations.executed.realization import ExecutedRealized
 from tests.reference.exact import actual_errors, bounds_of
 
 __all__ = ["U32", "errors_of", "holds", "unit_rows"]
@@ -23,9 +23,9 @@ def unit_rows(generator: torch.Generator, *size: int) -> Tensor:
     return torch.nn.functional.normalize(torch.randn(*size, generator=generator, dtype=torch.float64), dim=-1)
 
 
-def errors_of(states: sf.States, executed: Executed) -> ExecutedErrors:
-    """Allowances and roundings, without the distances of the centred contract."""
-    return executed_errors(states, executed, sf.DebyePair(order=executed.order), distances=False)
+def errors_of(states: sf.States, executed: Executed) -> ExecutedRealized:
+    """What was executed, with its allowances and roundings."""
+    return ExecutedRealized(states, executed, sf.DebyePair(order=executed.order))
 
 
 def holds(state: sf.States, order: int, dtype: torch.dtype = torch.float32) -> None:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 import suffice as sf
-from suffice.contracts.conditioned import conditioned_bounds
-from suffice.contracts.geometry import geometry_bounds
+from suffice.contracts.conditioned import CONDITIONED
+from suffice.contracts.geometry import GEOMETRY
 from suffice.numerics.formats import FORMATS, format_of
 from suffice.objectives.contrastive import combine
 from suffice.realizations.executed import outputs
@@ -61,7 +61,9 @@ def _gradient_with(states: sf.States, executed: Executed, weights: Tensor, slope
 
 
 def _carried(states: sf.States, executed: Executed) -> float:
-    return errors_of(states, executed).rounding.gradient.item()
+    after = errors_of(states, executed).after
+    assert after is not None
+    return after.gradient.item()
 
 
 def test_errors_of_weights_reach_the_gradient(two_classes: sf.States, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,8 +113,9 @@ def test_rows_that_left_the_model_have_no_bound(two_classes: sf.States) -> None:
     gradient = executed.gradient.clone()
     gradient[1, 0] = torch.nan
     made = errors_of(both, dataclasses.replace(executed, gradient=gradient))
+    assert made.status is not None
     assert made.status.tolist() == ["inside", "gradient"]
-    for contract in (geometry_bounds, conditioned_bounds):
+    for contract in (GEOMETRY, CONDITIONED):
         found = made.bounds(contract)
         for bound in (found.loss, found.probability, found.gradient, found.margin_use):
             assert torch.isfinite(bound).tolist() == [True, False]

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import pytest
 import torch
 from flint import arb, ctx
-from suffice.tolerances.solving import CONTRACTS
 from torch import Tensor
 
 import suffice as sf
 from benchmarks.ulps import worst_ulps
-from suffice.contracts.centered import centered_bounds
+from suffice.contracts.centered import CENTERED
+from suffice.contracts.registry import contract_named
 from suffice.numerics.formats import Ulps, format_of
 from suffice.numerics.rounding import gamma
 from suffice.pairs.constants import valid_orders
 from suffice.realizations.executed.by_sums import bounds_ahead, class_table, summed_bounds
 from suffice.realizations.executed.program import Executed, execute
-from suffice.realizations.executed.realization import executed_errors, execution_of, unit_beside_rounding
+from suffice.realizations.executed.realization import ExecutedRealized, Execution
 
 BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-3)
 needs_compiler = pytest.mark.skipif(
@@ -253,9 +253,7 @@ def test_products_of_bfloat16_inputs() -> None:
         if states.bank.nu < 2:
             continue
         executed = execute(states, 2, torch.float32, inputs=torch.bfloat16)
-        found = executed_errors(states, executed, sf.DebyePair(order=executed.order), distances=True).bounds(
-            centered_bounds
-        )
+        found = ExecutedRealized(states, executed, sf.DebyePair(order=executed.order)).bounds(CENTERED)
         bounds = {name: getattr(found, name) for name in ("loss", "probability", "gradient")}
         broken, ratios = broken_bounds(executed, exact_of(states), bounds, by_sums(states, executed))
         wrong += broken
@@ -487,15 +485,17 @@ def test_tolerance_beside_rounding(seed: int, contract: str) -> None:
         found = sf.tolerance(states, budgets, pair, contract, scope="execution", dtype=dtype)
         assert found.scope == "execution"
         assert (found.b <= analytic.upper * (1 + 1e-9)).all()
-        made = execution_of("execution", pair, dtype).errors(states, distances=True)  # type: ignore[union-attr]
-        unit = unit_beside_rounding(made)
+        made = Execution(pair, dtype).at(states)
+        family = made.unit_family(contract_named(contract))
+        after = made.after
+        assert after is not None
         bounded = torch.as_tensor(found.status == "bounded")
         assert bounded.any() or dtype == torch.float32
         # what is left of a budget is rounded down, by 2e-12 of it
         for b, inner in ((found.b, 0.0), (found.upper, 4e-12)):
-            at = CONTRACTS[contract](made.prepared.head, unit.scaled(torch.where(bounded, b, 0.0)).plus(made.extra))
-            met = at.loss + made.rounding.loss <= 1e-3 * (1 - inner)
-            met &= at.gradient + made.rounding.gradient <= 1e-2 * (1 - inner)
+            at = family.at(torch.where(bounded, b, 0.0))
+            met = at.loss + after.loss <= 1e-3 * (1 - inner)
+            met &= at.gradient + after.gradient <= 1e-2 * (1 - inner)
             assert (met[bounded] == (inner == 0)).all()
         assert (found.upper[bounded] <= found.b[bounded] * (1 + 1.1e-9)).all()
         zero = torch.as_tensor(found.status == "zero")

@@ -8,7 +8,8 @@ from flint import arb, ctx
 
 import suffice as sf
 from suffice.numerics.rounding import unit_roundoff
-from suffice.realizations.analytic import prepared_from
+from suffice.realizations.analytic import softmax_head
+from suffice.realizations.executed.placed import Placed
 from suffice.realizations.executed.program import Executed, execute
 from suffice.realizations.executed.realization import executed_geometry
 from suffice.realizations.executed.scores import rounding_allowances
@@ -77,14 +78,14 @@ def _classwise(state: sf.States, order: int, dtype: torch.dtype) -> Executed:
     executed = execute(state, order, dtype)
     made, exact = errors_of(state, executed), exact_outputs(state)
     nu = state.bank.nu
-    radii = made.prepared.geometry.radii[0].tolist()
+    radii, own = made.geometry.radii[0].tolist(), made.own()
     with ctx.workprec(900):
         for j, r in enumerate(radii):
             score = abs(arb(executed.scores[0, j].item()) - exact.scores[j])
             # the executed slope is 0 at r = 0
             slope = surrogate.ratio(order, nu, r, bits=900) / arb(r) if r > 0 else arb(0)
-            assert score <= made.allowances.d[0, j].item()
-            assert abs(slope - exact.slopes[j]) * exact.radii[j] <= made.allowances.a[0, j].item()
+            assert score <= own.d[0, j].item()
+            assert abs(slope - exact.slopes[j]) * exact.radii[j] <= own.a[0, j].item()
     return executed
 
 
@@ -117,10 +118,11 @@ def test_roundings_of_the_formula(order: int, dtype: torch.dtype) -> None:
     executed = execute(states, order, dtype)
     geometry = executed_geometry(states, executed)
     nothing, r = torch.zeros_like(geometry.radii), geometry.radii
-    prepared = prepared_from(states, geometry, executed.scores.double(), nothing)
+    head = softmax_head(states, executed.scores.double(), nothing)
+    placed = Placed(geometry=geometry, head=head, top=head.log_probabilities.argmax(dim=1))
     s, s_k = (torch.sqrt(x * x + geometry.nu**2) for x in (r, geometry.concentrations))
     off = GeometryError(of_gap=nothing, of_k=nothing[0], low=r, high=r, s_r=s, s_k=s_k)
-    d = rounding_allowances(states, executed, prepared, off, nothing, matched_gaps=False).d
+    d = rounding_allowances(states, executed, placed, off, nothing, matched_gaps=False).d
     worst = 0.0
     for n in range(len(states)):
         for j, k_hat in enumerate(geometry.concentrations.tolist()):

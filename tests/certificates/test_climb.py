@@ -7,9 +7,10 @@ import pytest
 import torch
 
 import suffice as sf
-from suffice.certificates.rungs import climb, climb_by_sums
+from suffice.budgets import accepts
+from suffice.certificates.climb import climb, climb_by_sums
+from suffice.contracts.centered import CENTERED
 from suffice.realizations.executed.by_sums import bounds_ahead, summed_bounds
-from suffice.tolerances.solving import accepts, loads
 from tests.reference.states import random_states
 
 # between what the cheap rungs can do and what the dear ones can
@@ -25,11 +26,10 @@ def _states(chunk: int) -> sf.States:
 @pytest.mark.parametrize("budgets", BUDGETS, ids=lambda budgets: str(budgets.loss))
 def test_a_step_is_certified_where_its_own_bounds_keep_the_budgets(budgets: sf.Budgets) -> None:
     states = _states(4)
-    for step in (*climb_by_sums(states, budgets, "proved"), *climb(states, budgets, "centered", "proved")):
-        like = states.temperature[step.rows]
-        met = accepts(loads(step.bounds, budgets, torch.arange(len(like)), 0, like))
+    for step in (*climb_by_sums(states, budgets, "proved"), *climb(states, budgets, CENTERED, "proved")):
+        met = accepts(budgets.shares(step.bounds))
         assert torch.equal(step.certified, met)
-        alone = step.rung.kind.execute(states[step.rows])
+        alone = step.rung.execute(states[step.rows])
         torch.testing.assert_close(alone.loss, step.executed.loss, rtol=1e-3, atol=1e-6)
 
 
@@ -69,7 +69,7 @@ def test_sums_are_looked_at_where_one_state_needs_them() -> None:
     whole = torch.full((2,), 1.0, dtype=torch.float64)
     states = base[[0, 0]]
     first = next(climb_by_sums(states, sf.Budgets(loss=whole), "proved"))
-    rung = first.rung.kind
+    rung = first.rung
     table = rung.table(states, "proved")
     assert table is not None
     ahead = bounds_ahead(states, table, rung.dtype).loss[0].item()
@@ -78,7 +78,7 @@ def test_sums_are_looked_at_where_one_state_needs_them() -> None:
     step = next(
         climb_by_sums(states, sf.Budgets(loss=torch.tensor([2 * ahead, 1.1 * own], dtype=torch.float64)), "proved")
     )
-    assert step.rung.kind == rung
+    assert step.rung == rung
     assert step.certified.all()
 
 

@@ -6,11 +6,12 @@ import math
 
 import pytest
 import torch
-from suffice.tolerances.solving import accepts, invert_directly
 
 import suffice as sf
-from suffice.contracts.conditioned import conditioned_bounds
-from suffice.realizations.analytic import prepare, uniform_allowances
+from suffice.budgets import accepts
+from suffice.contracts.conditioned import CONDITIONED
+from suffice.realizations.analytic import realize_contrastive
+from suffice.tolerances.invert import invert_directly
 from tests.reference.states import many_states
 
 PAIR = sf.DebyePair(order=2)
@@ -33,9 +34,7 @@ def test_budgets_are_closed_and_the_margin_is_open() -> None:
 )
 def test_inversion_by_series_is_the_direct_one(budgets: sf.Budgets) -> None:
     for states in many_states(140, queries=10):
-        prepared = prepare(states, PAIR, distances=False)
-        unit = uniform_allowances(prepared)
-        direct = invert_directly(conditioned_bounds, prepared.head, unit, budgets, 0)
+        direct = invert_directly(realize_contrastive(states, PAIR).unit_family(CONDITIONED), budgets)
         quick = sf.tolerance(states, budgets, PAIR, "conditioned")
         bounded = torch.isfinite(direct.rejected)
         torch.testing.assert_close(quick.b[bounded], direct.accepted[bounded], rtol=3e-9, atol=0)
