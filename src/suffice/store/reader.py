@@ -160,7 +160,7 @@ class Collection:
                 for table in file.iter_batches(batch_size=rows, use_threads=False):
                     yield from self._batches(path, name, table, first, bad)
                     first += table.num_rows
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise CollectionError(path, "parquet", " ".join(str(error).split())) from None
         if first != record.rows:
             raise CollectionError(path, "rows", f"{first}, but the manifest says {record.rows}")
