@@ -152,8 +152,8 @@ MUTANTS = (
     Mutant(
         name="parts-words",
         file=_PARTS,
-        old="if rows * largest > _WORD_BYTES:",
-        new="if rows * largest < 0:",
+        old="if together * largest > _WORD_BYTES:",
+        new="if together * largest < 0:",
         why="a long word that every row repeats unfolds to any size",
         kills=(f"{_ATTACK}[one long word for many rows]",),
     ),

@@ -133,8 +133,9 @@ def checked_batch_rows(path: Path, file: pq.ParquetFile, record: FileRecord, ver
         return max(1, _BATCH_BYTES // max(1, width))
     largest = dictionary_bytes(path, chunks, _WORDS)
     rows: int = max(1, _BATCH_BYTES * metadata.num_rows // record.bytes)
-    if rows * largest > _WORD_BYTES:
-        raise CollectionError(path, "words", f"a dictionary of {largest} bytes, for {rows} rows at a time")
+    together = min(rows, metadata.num_rows)
+    if together * largest > _WORD_BYTES:
+        raise CollectionError(path, "words", f"a dictionary of {largest} bytes, for {together} rows at a time")
     return rows
 
 
