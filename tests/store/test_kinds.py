@@ -49,6 +49,15 @@ def test_supervised_states_come_back_exactly(tmp_path: Path, single: bool) -> No
     assert batch[2:4].states.samples.shape == (2, 3, 8)
 
 
+def test_one_type_for_all_arrays_of_a_state(tmp_path: Path) -> None:
+    """Embeddings that fit into float32 beside samples that do not: both are stored in float64, none is rounded."""
+    single, double = make_supervised(), make_supervised(single=False)
+    mixed = sf.SupervisedStates(single.bank, single.embeddings, single.labels, double.samples, 2.0)
+    (batch,) = open_collection(write(tmp_path / "c", mixed))
+    assert torch.equal(batch.states.embeddings, mixed.embeddings)
+    assert torch.equal(batch.states.samples, mixed.samples)
+
+
 @pytest.mark.parametrize("labels", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_a_kind_of_ones_own(tmp_path: Path, dtype: torch.dtype, labels: bool) -> None:
@@ -140,6 +149,11 @@ ROWS = {
         np.full((3, 8), np.nan, dtype="<f4").tobytes(),
         "row 2, samples: expected unit vectors",
     ),
+    "one sample that is no unit vector": (
+        "samples",
+        np.diag([1.0, 1.0, 0.5]).astype("<f4").dot(np.eye(3, 8, dtype="<f4")).tobytes(),
+        "row 2, samples: expected unit vectors, but some have another norm",
+    ),
     "other number of samples": ("samples", b"\0" * 64, "row 2, samples: 64 bytes, but row 0 has 96"),
     "beta of zero": ("beta", 0.0, "row 2, beta: expected finite and > 0, but got 0.0"),
     "beta that is missing": ("beta", None, "column beta: it has missing values"),
@@ -181,6 +195,14 @@ def test_rows_of_a_kind_of_ones_own_are_checked(tmp_path: Path) -> None:
     assert len(batch) == 8
     rewrite_part(path, _column("label", _set(1, None)))
     with pytest.raises(CollectionError, match="column label: it has missing values"):
+        open_collection(path).validate()
+
+
+def test_an_optional_column_is_there_in_all_batches_or_in_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("suffice.store.reader.checked_batch_rows", lambda *_: 10)
+    path = write(tmp_path / "c", make_hidden(count=20))
+    rewrite_part(path, _column("label", lambda values: [*values[:10], *[None] * 10]))
+    with pytest.raises(CollectionError, match=r"row 10: without \['labels'\], but the rows before it without \[\]"):
         open_collection(path).validate()
 
 

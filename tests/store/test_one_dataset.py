@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import suffice as sf
+from tests.store.linear_kind import make_hidden
 from tests.store.test_collection import make_states, write
 from tests.store.test_kinds import make_supervised
 
@@ -76,6 +77,16 @@ def test_arrow(queries: Path) -> None:
     table = pyarrow.dataset.dataset(queries).to_table()
     assert table.num_rows == 49
     assert pyarrow.dataset.dataset(queries).to_table(filter=pyarrow.dataset.field("dim") == 16).num_rows == 30
+
+
+def test_kinds_with_columns_of_their_own_are_read_by_name(tmp_path: Path) -> None:
+    """What docs/format.md says of them, whichever comes first."""
+    for name, parts in (("a", (PARTS[0], make_hidden())), ("b", (make_hidden(), PARTS[0]))):
+        where = write(tmp_path / name, *parts) / "queries" / "**" / "*.parquet"
+        with duckdb.connect() as connection:
+            relation = connection.sql(f"select margin from read_parquet('{where}', union_by_name=true)")
+            assert sum(row[0] is not None for row in relation.fetchall()) == 9
+        assert len(pl.scan_parquet(where, missing_columns="insert", extra_columns="ignore").collect()) == 16
 
 
 def test_what_the_documentation_shows(queries: Path) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from suffice.store.manifest import CollectionError
-from suffice.store.pages import _struct, dictionary_bytes
+from suffice.store.pages import _struct, chunks_of, dictionary_bytes
+
+NAMES = ["word", "number", "bytes"]
 
 
 def _written(path: Path, **options: object) -> pq.FileMetaData:
@@ -22,11 +24,11 @@ def _written(path: Path, **options: object) -> pq.FileMetaData:
 
 
 def test_plain_pages_and_a_dictionary_of_words(tmp_path: Path) -> None:
-    metadata = _written(tmp_path / "a", data_page_size=4096)
+    _written(tmp_path / "a", data_page_size=4096)
     # three words of six letters, and four bytes of length each
-    assert dictionary_bytes(tmp_path / "a", metadata, ("word",)) == 30
-    metadata = _written(tmp_path / "b", use_dictionary=False)
-    assert dictionary_bytes(tmp_path / "b", metadata, ()) == 0
+    assert dictionary_bytes(tmp_path / "a", chunks_of(tmp_path / "a", NAMES), ("word",)) == 30
+    _written(tmp_path / "b", use_dictionary=False)
+    assert dictionary_bytes(tmp_path / "b", chunks_of(tmp_path / "b", NAMES), ()) == 0
 
 
 @pytest.mark.parametrize(
@@ -41,51 +43,64 @@ def test_plain_pages_and_a_dictionary_of_words(tmp_path: Path) -> None:
     ],
 )
 def test_other_pages_are_refused(tmp_path: Path, options: dict[str, object], reason: str) -> None:
-    metadata = _written(tmp_path / "a", **options)
+    _written(tmp_path / "a", **options)
     with pytest.raises(CollectionError, match=reason):
-        dictionary_bytes(tmp_path / "a", metadata, ("word",))
-
-
-class _Footer:
-    """A footer that says other offsets, sizes or counts of one column than there are."""
-
-    num_row_groups, num_columns = 1, 1
-
-    def __init__(self, path: Path, **changes: int) -> None:
-        column = pq.read_metadata(path).row_group(0).column(1)
-        names = ("compression", "path_in_schema", "data_page_offset", "total_compressed_size", "num_values")
-        found = {name: getattr(column, name) for name in names}
-        self._column = SimpleNamespace(**found, has_dictionary_page=False, dictionary_page_offset=None)
-        vars(self._column).update(changes)
-
-    def row_group(self, _: int) -> SimpleNamespace:
-        return SimpleNamespace(num_rows=2000, column=lambda _: self._column)
+        dictionary_bytes(tmp_path / "a", chunks_of(tmp_path / "a", NAMES), ("word",))
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"data_page_offset": -1}, "bytes -1 to"),
-        ({"data_page_offset": 2**40}, "bytes 1099511627776 to"),
-        ({"total_compressed_size": 2**40}, "bytes [0-9]+ to [0-9]+ of"),
-        ({"total_compressed_size": -5}, "bytes [0-9]+ to [0-9]+ of"),
-        ({"total_compressed_size": 10}, "in a column that ends at"),
-        ({"total_compressed_size": 0}, "its pages have 0 values, for 2000 rows"),
-        ({"num_values": 1999}, "its pages have 2000 values, for 2000 rows"),
-        ({"has_dictionary_page": True, "dictionary_page_offset": 4}, "its pages are not what they should be"),
+        ({"start": -1}, "bytes -1 to"),
+        ({"start": 2**40}, "bytes 1099511627776 to"),
+        ({"size": 2**40}, "bytes [0-9]+ to [0-9]+ of"),
+        ({"size": -5}, "bytes [0-9]+ to [0-9]+ of"),
+        ({"size": 10}, "in a column that ends at"),
+        ({"size": 0}, "its pages have 0 values, for 2000 rows"),
+        ({"values": 1999}, "its pages have 2000 values, for 2000 rows"),
+        ({"rows": 1999}, "its pages have 2000 values, for 1999 rows"),
+        ({"start": 5}, "its pages are not what they should be"),
     ],
 )
-def test_offsets_and_sizes_of_the_footer_are_not_believed(tmp_path: Path, changes: dict[str, int], reason: str) -> None:
+def test_what_the_footer_says_of_pages_is_not_believed(tmp_path: Path, changes: dict[str, int], reason: str) -> None:
     _written(tmp_path / "a")
-    assert dictionary_bytes(tmp_path / "a", _Footer(tmp_path / "a"), ()) == 0
+    chunk = chunks_of(tmp_path / "a", NAMES)[1]
+    assert dictionary_bytes(tmp_path / "a", [chunk], ()) == 0
     with pytest.raises(CollectionError, match=reason):
-        dictionary_bytes(tmp_path / "a", _Footer(tmp_path / "a", **changes), ())
+        dictionary_bytes(tmp_path / "a", [replace(chunk, **changes)], ())
+
+
+def test_the_footer_is_what_arrow_finds(tmp_path: Path) -> None:
+    metadata = _written(tmp_path / "a")
+    chunks = chunks_of(tmp_path / "a", NAMES)
+    assert len(chunks) == 9
+    for chunk in chunks:
+        column = metadata.row_group(chunk.group).column(NAMES.index(chunk.column))
+        offsets = (column.dictionary_page_offset or 2**60, column.data_page_offset)
+        assert (chunk.start, chunk.size) == (min(offsets), column.total_compressed_size)
+        assert (chunk.values, chunk.unfolded) == (column.num_values, column.total_uncompressed_size)
+        assert chunk.dictionary == column.has_dictionary_page
+        assert chunk.rows == metadata.row_group(chunk.group).num_rows
+    for names in (NAMES[:2], [*NAMES, "more"]):
+        with pytest.raises(CollectionError, match="parquet: its footer is malformed"):
+            chunks_of(tmp_path / "a", names)
+
+
+@pytest.mark.parametrize("content", [b"PAR1", b"PAR1" * 3, b"PAR1" + b"\0" * 4 + b"\xff\xff\xff\xffPAR1", b"0" * 100])
+def test_files_without_a_footer(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(CollectionError, match="its footer is malformed"):
+        chunks_of(tmp_path / "a", NAMES)
 
 
 def test_headers_by_hand() -> None:
     # fields 1 (i32, -3), 2 (true), 20 by its own number (i64, 150), 21 (a string), 22 (a struct with field 1)
     content = bytes([0x15, 5, 0x11, 0x06, 40, 0xAC, 2, 0x18, 2, 65, 66, 0x1C, 0x15, 2, 0, 0, 99])
-    assert _struct(content, 0) == ({1: -3, 2: True, 20: 150, 22: {1: 1}}, 16)
+    assert _struct(content, 0) == ({(1, 5): -3, (2, 1): True, (20, 6): 150, (21, 8): b"AB", (22, 12): {(1, 5): 1}}, 16)
+    # a double, a byte, a list of two i32, a list of sixteen bytes
+    content = bytes([0x17, *range(8), 0x13, 7, 0x19, 0x25, 2, 4, 0x19, 0xF3, 16, *range(16), 0])
+    wanted = {(1, 7): bytes(range(8)), (2, 3): 7, (3, 9): [1, 2], (4, 9): list(range(16))}
+    assert _struct(content, 0) == (wanted, len(content))
 
 
 @pytest.mark.parametrize(
@@ -94,9 +109,19 @@ def test_headers_by_hand() -> None:
         (b"", IndexError),
         (b"\x15", IndexError),
         (b"\x15" + b"\xff" * 20, ValueError),
-        (b"\x18\xff\xff\xff\x7f", IndexError),
-        (b"\x19\x00", ValueError),
+        # 2^64, which a decoder would take for 0
+        (b"\x16" + b"\x80" * 9 + b"\x02\x00", ValueError),
+        (b"\x18\xff\xff\xff\x7f", ValueError),
+        (b"\x17\x00", ValueError),
+        # a list of 2^62 doubles
+        (b"\x19\xf7" + b"\x80" * 8 + b"\x40", ValueError),
+        (b"\x1b\x00", ValueError),
         (b"\x1c" * 1000, ValueError),
+        (b"\x19" + b"\x19" * 1000, ValueError),
+        # field 1 twice; field 65537, which a decoder would take for 1; field 0
+        (b"\x15\x00\x05\x02\x00\x00", ValueError),
+        (b"\x05\x82\x80\x08\x00\x00", ValueError),
+        (b"\x05\x00\x00\x00", ValueError),
     ],
 )
 def test_headers_that_are_none(content: bytes, error: type[Exception]) -> None:
@@ -105,12 +130,12 @@ def test_headers_that_are_none(content: bytes, error: type[Exception]) -> None:
 
 
 def test_a_dictionary_that_overstates_its_entries(tmp_path: Path) -> None:
-    metadata = _written(tmp_path / "a")
+    _written(tmp_path / "a")
+    chunks = chunks_of(tmp_path / "a", NAMES)
     content = bytearray((tmp_path / "a").read_bytes())
-    start = metadata.row_group(0).column(0).dictionary_page_offset
     # dictionary page header (field 7): three entries, zigzag 6
-    at = content.index(b"\x4c\x15\x06", start)
+    at = content.index(b"\x4c\x15\x06", chunks[0].start)
     content[at + 2] = 0x70
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(CollectionError, match="a dictionary of 30 bytes cannot have the entries that it says"):
-        dictionary_bytes(tmp_path / "a", metadata, ("word",))
+        dictionary_bytes(tmp_path / "a", chunks, ("word",))

@@ -1,89 +1,147 @@
-"""The pages of a Parquet file by their own headers: what a column unfolds to is bounded before it is decoded."""
+"""Footer and page headers of a Parquet file, by hand: what a column unfolds to is bounded before it is decoded.
+
+A footer may say otherwise than the pages do, and the decoder follows the pages; and some footers end the process when
+pyarrow is asked about a column. So neither is asked: both are structs of Thrift's compact protocol, and short.
+"""
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from suffice.store.manifest import CollectionError
 
-__all__ = ["dictionary_bytes"]
+__all__ = ["Chunk", "chunks_of", "dictionary_bytes"]
 
-# Parquet's numbers for kinds of pages and for encodings
+Struct = dict[tuple[int, int], Any]
+
+# Thrift's types, and Parquet's numbers for types of pages and for encodings
+_I32, _I64, _LIST, _STRUCT = 5, 6, 9, 12
 _DATA, _DICTIONARY = 0, 2
 _PLAIN, _BY_DICTIONARY = 0, (2, 8)
-_DEEPEST = 4
+_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
+_DEEPEST = 12
 
 
-def dictionary_bytes(path: Path, metadata: pq.FileMetaData, words: Container[str]) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """One column of one row group, as the footer says: where its pages are, and how many values they have."""
+
+    group: int
+    column: str
+    codec: int
+    values: int
+    rows: int
+    start: int
+    size: int
+    unfolded: int
+    dictionary: bool
+
+    @property
+    def place(self) -> str:
+        return f"row group {self.group}, column {self.column}"
+
+
+def chunks_of(path: Path, names: Sequence[str]) -> list[Chunk]:
+    """The columns of every row group, by these names; refused if the footer is malformed or one is compressed."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        try:
+            start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+            if start < 4 or content[-4:] != b"PAR1":
+                raise ValueError("no footer")
+            footer, _ = _struct(content, start)
+            chunks = [
+                _chunk(index, name, group[3, _I64], column[3, _STRUCT])
+                for index, group in enumerate(footer[4, _LIST])
+                for name, column in zip(names, group[1, _LIST], strict=True)
+            ]
+        except (ValueError, IndexError, KeyError, TypeError) as error:
+            raise CollectionError(path, "parquet", f"its footer is malformed: {error}") from None
+    for chunk in chunks:
+        if chunk.codec:
+            name = _CODECS[chunk.codec] if 0 < chunk.codec < len(_CODECS) else chunk.codec
+            reason = f"it is compressed ({name}); collections are not, so that none unfolds"
+            raise CollectionError(path, chunk.place, reason)
+    return chunks
+
+
+def _chunk(group: int, name: str, rows: int, told: Struct) -> Chunk:
+    # a decoder goes by the place of a column, not by the name that the footer gives it
+    start, dictionary = told[9, _I64], told.get((11, _I64), 0)
+    return Chunk(
+        group=group,
+        column=name,
+        codec=told[4, _I32],
+        values=told[5, _I64],
+        rows=rows,
+        start=dictionary if 0 < dictionary < start else start,
+        size=told[7, _I64],
+        unfolded=told[6, _I64],
+        dictionary=dictionary > 0,
+    )
+
+
+def dictionary_bytes(path: Path, chunks: list[Chunk], words: Container[str]) -> int:
     """Refuse pages whose values can take more than the page; the bytes of the largest dictionary.
 
-    Pages are plain and not compressed; only the columns in `words` may have a dictionary, whose entries rows repeat. A
-    footer may say otherwise than the pages do, and the decoder follows the pages: so the pages are asked.
+    Pages are plain; only the columns in `words` may have a dictionary, whose entries rows repeat.
     """
     largest = 0
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        for group in range(metadata.num_row_groups):
-            rows = metadata.row_group(group).num_rows
-            for index in range(metadata.num_columns):
-                column = metadata.row_group(group).column(index)
-                place = f"row group {group}, column {column.path_in_schema}"
-                if column.compression != "UNCOMPRESSED":
-                    reason = f"it is compressed ({column.compression}); collections are not, so that none unfolds"
-                    raise CollectionError(path, place, reason)
-                try:
-                    values, dictionary = _column(content, column, column.path_in_schema in words)
-                except (ValueError, IndexError) as error:
-                    raise CollectionError(path, place, f"its pages are not what they should be: {error}") from None
-                if not values == column.num_values == rows:
-                    raise CollectionError(path, place, f"its pages have {values} values, for {rows} rows")
-                largest = max(largest, dictionary)
+        for chunk in chunks:
+            try:
+                values, dictionary = _walk(content, chunk, chunk.column in words)
+            except (ValueError, IndexError, KeyError) as error:
+                reason = f"its pages are not what they should be: {error}"
+                raise CollectionError(path, chunk.place, reason) from None
+            if not values == chunk.values == chunk.rows:
+                reason = f"its pages have {values} values, for {chunk.rows} rows"
+                raise CollectionError(path, chunk.place, reason)
+            largest = max(largest, dictionary)
     return largest
 
 
-def _column(content: mmap.mmap, column: pq.ColumnChunkMetaData, is_word: bool) -> tuple[int, int]:
-    """How many values the pages of a column have, and how many bytes its dictionary."""
+def _walk(content: mmap.mmap, chunk: Chunk, is_word: bool) -> tuple[int, int]:
+    """How many values the pages of a column have, and how many bytes its dictionaries."""
     values = dictionary = 0
-    for header, size in _pages(content, column):
-        if header.get(1) == _DATA:
-            data = header.get(5, {})
-            if data.get(2) != _PLAIN and not (is_word and data.get(2) in _BY_DICTIONARY):
-                raise ValueError(f"expected plain values, but got encoding {data.get(2)}")
-            values += data.get(1, -1)
-        elif header.get(1) == _DICTIONARY and is_word:
+    for header, size in _pages(content, chunk):
+        kind = header[1, _I32]
+        if kind == _DATA:
+            data = header[5, _STRUCT]
+            encoding = data[2, _I32]
+            if encoding != _PLAIN and not (is_word and encoding in _BY_DICTIONARY):
+                raise ValueError(f"expected plain values, but got encoding {encoding}")
+            values += data[1, _I32]
+        elif kind == _DICTIONARY and is_word:
             # every entry has four bytes of length
-            if not 0 <= 4 * header.get(7, {}).get(1, -1) <= size:
+            if not 0 <= 4 * header[7, _STRUCT][1, _I32] <= size:
                 raise ValueError(f"a dictionary of {size} bytes cannot have the entries that it says")
             dictionary += size
         else:
-            raise ValueError(f"expected plain values, but got a page of type {header.get(1)}")
+            raise ValueError(f"expected plain values, but got a page of type {kind}")
     return values, dictionary
 
 
-def _pages(content: mmap.mmap, column: pq.ColumnChunkMetaData) -> Iterator[tuple[dict[int, Any], int]]:
+def _pages(content: mmap.mmap, chunk: Chunk) -> Iterator[tuple[Struct, int]]:
     """Headers of a column's pages and the sizes of what follows them; together they fill the column."""
-    at = column.data_page_offset
-    if column.has_dictionary_page and 0 < column.dictionary_page_offset < at:
-        at = column.dictionary_page_offset
-    end = at + column.total_compressed_size
+    at, end = chunk.start, chunk.start + chunk.size
     if not 0 < at <= end <= len(content):
         raise ValueError(f"bytes {at} to {end} of {len(content)}")
     while at < end:
         header, at = _struct(content, at)
-        size = header.get(3, -1)
-        if size < 0 or size != header.get(2) or at + size > end:
+        size = header[3, _I32]
+        if size < 0 or size != header[2, _I32] or at + size > end:
             raise ValueError(f"a page of {size} bytes at {at}, in a column that ends at {end}")
         yield header, size
         at += size
 
 
-def _struct(content: mmap.mmap, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """A struct of Thrift's compact protocol by the numbers of its fields, and where it ends; strings are left out."""
-    fields: dict[int, Any] = {}
+def _struct(content: mmap.mmap, at: int, depth: int = 0) -> tuple[Struct, int]:
+    """The fields by number and type, as a decoder finds them, and where the struct ends."""
+    fields: Struct = {}
     last = 0
     while (head := content[at]) != 0:
         at += 1
@@ -91,19 +149,38 @@ def _struct(content: mmap.mmap, at: int, depth: int = 0) -> tuple[dict[int, Any]
             last += head >> 4
         else:
             last, at = _integer(content, at)
-        match head & 15:
-            case 1 | 2:
-                fields[last] = head & 15 == 1
-            case 4 | 5 | 6:
-                fields[last], at = _integer(content, at)
-            case 8:
-                size, at = _varint(content, at)
-                at += size
-            case 12 if depth < _DEEPEST:
-                fields[last], at = _struct(content, at, depth + 1)
-            case other:
-                raise ValueError(f"a header with a field of type {other}")
+        # a decoder would take the number modulo 2^16, and merge two of one number
+        if not 0 < last < 2**15 or (last, head & 15) in fields:
+            raise ValueError(f"field {last} is there twice, or has no such number")
+        if head & 15 in (1, 2):
+            fields[last, head & 15] = True
+        else:
+            fields[last, head & 15], at = _value(content, at, head & 15, depth)
     return fields, at + 1
+
+
+def _value(content: mmap.mmap, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    match kind:
+        case 1 | 2 | 3:
+            return content[at], at + 1
+        case 4 | 5 | 6:
+            return _integer(content, at)
+        case 7 | 8:
+            size, at = _varint(content, at) if kind == 8 else (8, at)
+            if at + size > len(content):
+                raise ValueError(f"{size} bytes at {at}, where the file has {len(content)}")
+            return content[at : at + size], at + size
+        case 9 | 10 if depth < _DEEPEST:
+            size, kind = content[at] >> 4, content[at] & 15
+            size, at = _varint(content, at + 1) if size == 15 else (size, at + 1)
+            values = []
+            for _ in range(size):
+                value, at = _value(content, at, kind, depth + 1)
+                values.append(value)
+            return values, at
+        case 12 if depth < _DEEPEST:
+            return _struct(content, at, depth + 1)
+    raise ValueError(f"a field of type {kind}")
 
 
 def _varint(content: mmap.mmap, at: int) -> tuple[int, int]:
@@ -112,9 +189,9 @@ def _varint(content: mmap.mmap, at: int) -> tuple[int, int]:
         byte = content[at]
         at += 1
         value |= (byte & 127) << shift
-        if byte < 128:
+        if byte < 128 and value < 2**64:
             return value, at
-    raise ValueError("a header with a number of more than 64 bits")
+    raise ValueError("a number of more than 64 bits")
 
 
 def _integer(content: mmap.mmap, at: int) -> tuple[int, int]:

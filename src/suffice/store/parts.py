@@ -15,7 +15,7 @@ from torch import Tensor
 
 from suffice.store.kinds import FEATURE, STANDARD, Array, Column, Kind, kind_named
 from suffice.store.manifest import CollectionError, FileRecord
-from suffice.store.pages import dictionary_bytes
+from suffice.store.pages import Chunk, chunks_of, dictionary_bytes
 
 __all__ = ["checked_batch_rows", "encoded", "read_columns"]
 
@@ -125,15 +125,17 @@ def checked_batch_rows(path: Path, file: pq.ParquetFile, record: FileRecord, ver
             )
     if metadata.num_rows != record.rows:
         raise CollectionError(path, "rows", f"{metadata.num_rows}, but the manifest says {record.rows}")
+    chunks = chunks_of(path, wanted.names)
     if version == 1:
-        _check_encodings_1(path, metadata, record)
+        _check_chunks_1(path, chunks, record)
         if metadata.num_rows * width > record.bytes:
             raise CollectionError(path, "rows", f"{metadata.num_rows} features do not fit into {record.bytes} bytes")
         return max(1, _BATCH_BYTES // max(1, width))
-    largest = dictionary_bytes(path, metadata, _WORDS)
+    largest = dictionary_bytes(path, chunks, _WORDS)
     rows: int = max(1, _BATCH_BYTES * metadata.num_rows // record.bytes)
-    if rows * largest > _WORD_BYTES:
-        raise CollectionError(path, "words", f"a dictionary of {largest} bytes, for {rows} rows at a time")
+    together = min(rows, metadata.num_rows)
+    if together * largest > _WORD_BYTES:
+        raise CollectionError(path, "words", f"a dictionary of {largest} bytes, for {together} rows at a time")
     return rows
 
 
@@ -145,26 +147,24 @@ def _feature_width_1(path: Path, schema: pa.Schema, record: FileRecord) -> int:
     return int(kind.byte_width)
 
 
-def _check_encodings_1(path: Path, metadata: pq.FileMetaData, record: FileRecord) -> None:
+def _check_chunks_1(path: Path, chunks: list[Chunk], record: FileRecord) -> None:
     """Without compression and dictionaries, features of one width cannot unfold past the file's size."""
-    for group in range(metadata.num_row_groups):
-        for index in range(metadata.num_columns):
-            column = metadata.row_group(group).column(index)
-            place = f"row group {group}, column {column.path_in_schema}"
-            if column.compression != "UNCOMPRESSED":
-                raise CollectionError(
-                    path, place, f"it is compressed ({column.compression}); collections are not, so that none unfolds"
-                )
-            unfolded = max(column.total_uncompressed_size, 0)
-            if unfolded > record.bytes:
-                raise CollectionError(path, place, f"it says {unfolded} bytes, in a file of {record.bytes}")
-            if column.path_in_schema == "feature" and column.has_dictionary_page:
-                raise CollectionError(path, place, "features must not be dictionary encoded")
+    for chunk in chunks:
+        if chunk.unfolded > record.bytes:
+            raise CollectionError(path, chunk.place, f"it says {chunk.unfolded} bytes, in a file of {record.bytes}")
+        if chunk.column == "feature" and chunk.dictionary:
+            raise CollectionError(path, chunk.place, "features must not be dictionary encoded")
 
 
 def read_columns(path: Path, table: pa.RecordBatch, record: FileRecord, first: int) -> dict[str, Array | None]:
     """The states' fields in some rows as arrays, float64 or int64; None where an optional one is empty."""
     kind = kind_named(record.kind)
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise CollectionError(
+            path, f"rows {first} to {first + table.num_rows - 1}", " ".join(str(error).split())
+        ) from None
     empty = _empty_columns(path, table, kind)
     for name, wanted in (("kind", kind.name), ("dim", record.dim)) if "kind" in table.schema.names else ():
         values = table.column(name).to_numpy(zero_copy_only=False)
@@ -187,8 +187,9 @@ def read_columns(path: Path, table: pa.RecordBatch, record: FileRecord, first: i
             if not width or width % size or ("count" not in column.shape and width != size):
                 reason = f"{width} bytes, where vectors of {size} bytes were expected"
                 raise CollectionError(path, f"row {first}, {column.name}", reason)
-            # all arrays of a row have the type of its feature
-            numbers = raw.view("<f4" if size == 4 * record.dim else "<f8").astype(np.float64)
+            # all arrays of a row have the type of its feature; a signalling NaN is found later, like any other
+            with np.errstate(invalid="ignore"):
+                numbers = raw.view("<f4" if size == 4 * record.dim else "<f8").astype(np.float64)
             fields[field] = numbers.reshape(len(raw), *(-1 if each == "count" else record.dim for each in column.shape))
     return fields
 

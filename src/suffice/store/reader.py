@@ -156,20 +156,25 @@ class Collection:
         path = check_file(self.path, name, record, content=True)
         try:
             with pq.ParquetFile(path) as file:
-                rows, first = checked_batch_rows(path, file, record, self.manifest.version), 0
+                rows, first, left_out = checked_batch_rows(path, file, record, self.manifest.version), 0, None
                 for table in file.iter_batches(batch_size=rows, use_threads=False):
-                    yield from self._batches(path, name, table, first, bad)
-                    first += table.num_rows
-        except (pa.ArrowException, OSError) as error:
+                    fields = read_columns(path, table, record, first)
+                    empty = [field for field, values in fields.items() if values is None]
+                    if left_out not in (None, empty):
+                        reason = f"without {empty}, but the rows before it without {left_out}"
+                        raise CollectionError(path, f"row {first}", reason)
+                    yield from self._batches(name, table, fields, first, bad)
+                    first, left_out = first + table.num_rows, empty
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise CollectionError(path, "parquet", " ".join(str(error).split())) from None
         if first != record.rows:
             raise CollectionError(path, "rows", f"{first}, but the manifest says {record.rows}")
 
     def _batches(
-        self, path: Path, name: str, table: pa.RecordBatch, first: int, bad: list[BadRow] | None
+        self, name: str, table: pa.RecordBatch, fields: dict[str, Array | None], first: int, bad: list[BadRow] | None
     ) -> Iterator[Batch]:
-        record = self.manifest.files[name]
-        kind, fields = kind_named(record.kind), read_columns(path, table, record, first)
+        path, record = self.path / name, self.manifest.files[name]
+        kind = kind_named(record.kind)
         columns = {key: table.column(key).to_pylist() for key in ("bank", *_WORDS)}
         start = 0
         for digest, run in groupby(columns["bank"]):

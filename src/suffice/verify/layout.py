@@ -59,7 +59,7 @@ def rows_of(collection: Path, part: str) -> int:
     """How many rows a query file has, by its own account."""
     try:
         return int(pq.read_metadata(collection / part).num_rows)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UnreadableError(part, "content", "Parquet", f"{type(error).__name__}: {error}") from None
 
 
@@ -89,7 +89,7 @@ def wanted_files(collection: Path, manifest: Manifest, set_aside: list[SetAside]
                         some = {name: column[rows] for name, column in columns.items()}
                         yield from _cut(part, first + rows, some, raw[rows], bank_of(digest), set_aside)
                     first += table.num_rows
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise UnreadableError(part, "content", "Parquet", f"{type(error).__name__}: {error}") from None
 
 
@@ -112,6 +112,8 @@ def _batch_rows(part: str, file: pq.ParquetFile, collection: Path, version: int)
 
 def _columns(part: str, table: pa.RecordBatch, version: int) -> dict[str, Array]:
     """What describes the states of some rows, without missing values, and of the kind that is known here."""
+    # words that are no UTF-8, say
+    table.validate(full=True)
     names = [*_COLUMNS, "kind", "dim"] if version > 1 else list(_COLUMNS)
     for name in (*names, "feature"):
         if table.column(name).null_count:
@@ -142,7 +144,8 @@ def _cut(
     for dim in columns.pop("dim", np.array([bank.dim])).tolist():
         if dim != bank.dim:
             raise UnreadableError(part, "dim", bank.dim, dim, f"bank {bank.digest} has another")
-    features = raw.view("<f4" if width == 4 * bank.dim else "<f8").astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        features = raw.view("<f4" if width == 4 * bank.dim else "<f8").astype(np.float64)
     label, tau = columns["label"], columns["temperature"]
     wrong = {
         "id": columns["id"] == "",

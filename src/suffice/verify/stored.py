@@ -51,7 +51,9 @@ def read_table(path: Path, name: str) -> pa.Table:
     """A Parquet file as a table without missing values."""
     try:
         table = pq.read_table(path, partitioning=None)
-    except (pa.ArrowException, OSError) as error:
+        # words that are no UTF-8, say
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UnreadableError(name, "content", "Parquet", f"{type(error).__name__}: {error}") from None
     for column in table.column_names:
         if table.column(column).null_count:
