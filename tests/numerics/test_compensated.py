@@ -17,9 +17,10 @@ from suffice.numerics.formats import FORMATS, format_of
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_sum_and_product_are_exact(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(0)
-    scale = 10 ** (6 * torch.rand(500, generator=generator) - 3)
-    a = (torch.randn(500, generator=generator) * scale).to(dtype)
-    b = torch.randn(500, generator=generator).to(dtype)
+    # numbers with all of float64's bits
+    scale = 10 ** (6 * torch.rand(500, generator=generator, dtype=torch.float64) - 3)
+    a = (torch.randn(500, generator=generator, dtype=torch.float64) * scale).to(dtype)
+    b = torch.randn(500, generator=generator, dtype=torch.float64).to(dtype)
     for x, y, *pairs in zip(a.tolist(), b.tolist(), *two_sum(a, b), *two_product(a, b), strict=True):
         high, low, product_high, product_low = (Fraction(v.item()) for v in pairs)
         assert high + low == Fraction(x) + Fraction(y)
