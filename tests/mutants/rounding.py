@@ -1,4 +1,4 @@
-"""Mutants of the execution bound (realizations/executed/scores.py, outputs.py, realization.py; theory, 8.2 to 8.6)."""
+"""Mutants of the model of rounding and of the execution bound (numerics, realizations/executed; theory, 8.1 to 8.6)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ __all__ = ["MUTANTS"]
 
 _TO_SCORES = "realizations/executed/scores.py"
 _AFTER = "realizations/executed/outputs.py"
+_OUTWARD = "numerics/outward.py"
+_PRODUCTS = "numerics/products.py"
 _EXECUTION = "realizations/executed/realization.py"
 _GEOMETRY = "realizations/geometry_error.py"
 _SCORES = "tests/realizations/executed/test_scores.py::"
@@ -187,5 +189,77 @@ MUTANTS = (
         new="rest = budgets.rows(name, start, like) * (1 - 1e-12) / OUTWARD",
         why="what comes after the scores has its share of a budget",
         kills=(f"{_ATTACKS}test_tolerance_beside_rounding",),
+    ),
+    Mutant(
+        name="softmax-growth",
+        file=_AFTER,
+        old="beside = max(1e-3, 2 * e + u * (3 + 2 * math.log(classes)))",
+        new="beside = 1e-3",
+        why="in a dtype of eleven bits an exponential is off by more than a thousandth",
+        kills=(f"{_OUTPUTS}test_exponents_grow_by_what_a_dtype_rounds",),
+    ),
+    Mutant(
+        name="above-own-rounding",
+        file=_OUTWARD,
+        old="u, count = unit_roundoff(dtype), roundings + 1",
+        new="u, count = unit_roundoff(dtype), roundings - 1",
+        why="raising a number is itself rounded",
+        kills=("tests/numerics/test_outward.py::test_every_rounding_goes_the_same_way",),
+    ),
+    Mutant(
+        name="above-first-order",
+        file=_OUTWARD,
+        old="math.ceil((count + count * count * u) / 2)",
+        new="math.ceil(count / 2)",
+        why="many roundings multiply",
+        kills=("tests/numerics/test_outward.py::test_more_roundings_go_further",),
+    ),
+    Mutant(
+        name="above-underflow",
+        file=_OUTWARD,
+        old="return torch.maximum(raised, floor if positive is True else torch.where(positive, floor, 0.0))",
+        new="return raised",
+        why="what underflowed is not zero",
+        kills=("tests/numerics/test_outward.py::test_what_underflowed_is_not_zero",),
+    ),
+    Mutant(
+        name="above-conversion",
+        file=_OUTWARD,
+        old="+ 2 * unit_roundoff(dtype)) + smallest_normal(dtype)",
+        new=") + smallest_normal(dtype)",
+        why="a conversion to fewer digits rounds down half of the time",
+        kills=("tests/numerics/test_outward.py::test_conversion_to_fewer_digits_is_outward",),
+    ),
+    Mutant(
+        name="product-sum-of-blocks",
+        file=_PRODUCTS,
+        old="return terms // blocks + blocks - 1 + (terms % blocks > 0)",
+        new="return terms // blocks",
+        why="the blocks' sums are added up too",
+        kills=("tests/numerics/test_products.py::test_counts_of_the_theory",),
+    ),
+    Mutant(
+        name="product-rest",
+        file=_PRODUCTS,
+        old="return total if whole == len(b) else total.add_(a[:, whole:] @ b[whole:])",
+        new="return total",
+        why="terms past the last whole block count",
+        kills=("tests/numerics/test_products.py::test_products_are_within_their_roundings",),
+    ),
+    Mutant(
+        name="compiled-unproved",
+        file="numerics/compiling.py",
+        old="    if not was_compiled:",
+        new="    if was_compiled is None:",
+        why="torch may run the eager program in place of the compiled one",
+        kills=("tests/numerics/test_compiling.py::test_a_compiler_that_is_switched_off",),
+    ),
+    Mutant(
+        name="splitter-of-float32",
+        file="numerics/compensated.py",
+        old="float(2 ** (format_of(dtype).significand_bits // 2 + 1) + 1)",
+        new="float(2**13 + 1)",
+        why="halves of a float64 have 26 bits",
+        kills=("tests/numerics/test_compensated.py::test_sum_and_product_are_exact",),
     ),
 )

@@ -85,7 +85,7 @@ MUTANTS = (
         old="small = table.t_max <= _LARGEST_T and table.of_weight + table.of_softmax <= _LARGEST",
         new="small = True",
         why="factors 1 + 2x hold for small x only",
-        kills=(f"{_HERE}test_no_table_where_its_assumptions_fail",),
+        kills=("tests/realizations/executed/test_tables.py::test_no_table_where_its_assumptions_fail",),
     ),
     Mutant(
         name="sums-nan",

@@ -16,7 +16,9 @@ import suffice as sf
 from suffice.contracts.conditioned import CONDITIONED
 from suffice.contracts.geometry import GEOMETRY
 from suffice.numerics.formats import FORMATS, format_of
+from suffice.numerics.rounding import smallest_normal, ulps, unit_roundoff
 from suffice.objectives.contrastive import combine
+from suffice.realizations.analytic import prepared_from
 from suffice.realizations.executed import outputs
 from suffice.realizations.executed.program import Executed, execute
 from suffice.realizations.executed.realization import executed_geometry
@@ -104,6 +106,24 @@ def test_errors_along_the_feature_reach_the_gradient(two_classes: sf.States, mon
     terms = (executed.weights * executed.slopes).double().abs().sum()
     moved = (1e-3 * terms * torch.linalg.vector_norm(two_classes.features)).item()
     assert small < moved <= _carried(two_classes, executed)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_exponents_grow_by_what_a_dtype_rounds(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """e^x - 1 <= x e^x needs the largest e^x of an exponent's errors x: in float16 these are above a thousandth."""
+    monkeypatch.setitem(FORMATS, dtype, dataclasses.replace(format_of(torch.float32), dtype=dtype))
+    g = torch.Generator().manual_seed(0)
+    k = 1 + 10 * torch.rand(100, generator=g, dtype=torch.float64)
+    states = sf.States(sf.ClassBank(unit_rows(g, 100, 16), k), 20 * unit_rows(g, 4, 16), [0, 1, 2, 3], 1.0)
+    executed = execute(states, 2, torch.float32)
+    geometry = executed_geometry(states, executed)
+    prepared = prepared_from(states, geometry, executed.scores.double(), torch.zeros_like(geometry.radii))
+    found = outputs._softmax_error(prepared, dtype, "proved")
+    u, e = unit_roundoff(dtype), ulps("exp", dtype)
+    weights = u * found.shift + e + 3 * u
+    probabilities = u * found.shift - u * prepared.head.log_probabilities + 2 * smallest_normal(dtype)
+    assert (torch.maximum(weights, probabilities) <= found.grown.log()).all()
+    assert (found.grown < 1.1).all()
 
 
 def test_rows_that_left_the_model_have_no_bound(two_classes: sf.States) -> None:
