@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -58,4 +59,4 @@ def test_sizes_bound_the_correction_and_its_slope(order: int) -> None:
             slope = surrogate.slope_at(order, arb(nu), s * s - arb(nu) ** 2)
             values.append(float((slope - 1 / (nu + s) + 1 / (2 * s * s)) * s**3))
     assert max(map(abs, values)) <= size + 1e-12
-    assert max(abs(b - a) / 0.01 for a, b in zip(values, values[1:], strict=False)) <= steep + 1e-10
+    assert max(abs(b - a) / 0.01 for a, b in pairwise(values)) <= steep + 1e-10

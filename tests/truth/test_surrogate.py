@@ -36,7 +36,9 @@ def test_the_ratio_is_the_potentials_derivative(order: int) -> None:
             total = total + inner / arb(nu) ** (m - 1)
         assert total[1].overlaps(surrogate.ratio(order, nu, at, bits=300))
         assert total[0].overlaps(surrogate.potential_at(order, arb(nu), arb(at) ** 2))
-        assert (surrogate.slope_at(order, arb(nu), arb(at) ** 2) * at).overlaps(surrogate.ratio(order, nu, at, bits=300))
+        assert (surrogate.slope_at(order, arb(nu), arb(at) ** 2) * at).overlaps(
+            surrogate.ratio(order, nu, at, bits=300)
+        )
 
 
 def test_squared_gaps_and_edges() -> None:
