@@ -29,3 +29,20 @@ def test_monitor_reports_plain_numbers_and_skips_without_touching_tensors() -> N
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="Expected every >= 1 and sample >= 1"):
         ToleranceMonitor(ProCoLoss(3, 8), sf.Budgets(loss=1e-5), every=0)
+
+
+def test_shares_add_up_and_small_batches_are_taken_whole() -> None:
+    loss = trained_proco(128)
+    features, labels = random_batch(128)
+    budgets = sf.Budgets(loss=1e-9, gradient=1e-9)
+    report = ToleranceMonitor(loss, budgets, sample=100, contract="conditioned")(features, labels)
+    assert report is not None
+    assert report["suffice/states"] == len(labels)
+    shares = {name: value for name, value in report.items() if name.startswith("suffice/binding_")}
+    assert sum(shares.values()) == pytest.approx(1)
+    certificate = sf.certify(loss.states(features, labels), budgets, sf.DebyePair(), "conditioned")
+    assert report["suffice/certified"] == pytest.approx((certificate.verdict == "certified").mean())
+    assert report["suffice/headroom_min"] == pytest.approx(float(certificate.headroom.min()))
+    # something is not certified, or the share would show nothing
+    assert report["suffice/certified"] < 1
+    assert report["suffice/scope"] == "analytic"

@@ -10,6 +10,7 @@ from torch.nn.functional import normalize
 
 import suffice as sf
 from suffice.nn import SupervisedVMFLoss
+from suffice.truth import bessel
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
@@ -57,3 +58,15 @@ def test_supervised_gradient_with_fixed_angles() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="samples >= 1 and beta > 0"):
         SupervisedVMFLoss(3, 8, beta=-1.0)
+
+
+def test_logits_are_products_of_exact_ratios_and_cosines() -> None:
+    loss = SupervisedVMFLoss(5, 32, beta=4.0).double()
+    z = 20 * torch.randn(3, 32, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
+    found = loss.logits(z).detach()
+    for i in range(3):
+        for j in range(5):
+            w, f = loss.weights[j].detach().double(), z[i]
+            ratios = [float(bessel.ratio(15.0, float(x.norm()))) for x in (f, w)]
+            cosine = float(f @ w / (f.norm() * w.norm()))
+            assert found[i, j].item() == pytest.approx(loss.beta * ratios[0] * ratios[1] * cosine, rel=1e-9)

@@ -120,8 +120,8 @@ def _integral(nu: arb, square: arb, gap: arb) -> arb:
 
 
 def _least(found: arb, other: arb) -> arb:
-    """The smaller upper end; a quadrature that failed is not finite."""
-    return found.min(other) if found.is_finite() else other
+    """The one with the smaller upper end; a quadrature that failed is not finite."""
+    return found if found.is_finite() and found.upper() <= other.upper() else other
 
 
 def _rest(nu: arb) -> arb:

@@ -1,0 +1,76 @@
+"""Budgets: what is one, what is none, and which a state has."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import suffice as sf
+
+
+def test_budgets_are_checked() -> None:
+    with pytest.raises(ValueError, match="Expected at least one budget"):
+        sf.Budgets()
+    for bad in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="Expected a loss budget > 0 and finite"):
+            sf.Budgets(loss=bad)
+    # judged in float64: neither of these is 0 or inf
+    assert sf.Budgets(loss=1e-300, gradient=1e100).names == ("loss", "gradient")
+    with pytest.raises(ValueError, match="Expected a gradient budget > 0"):
+        sf.Budgets(gradient=torch.tensor([1.0, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"loss": torch.ones(3, 1)}, ValueError, r"shape \[\] or \[states\], but got \[3, 1\]"),
+        ({"loss": np.ones(3)}, TypeError, "but got ndarray; use torch.as_tensor"),
+        ({"gradient": True}, TypeError, "a gradient budget to be a number or a tensor, but got bool"),
+        ({"gradient": False}, TypeError, "but got bool"),
+        ({"loss": "1e-3"}, TypeError, "but got str"),
+        ({"loss": 1j}, TypeError, "but got complex"),
+        ({"loss": 10**400}, ValueError, "within the range of float64"),
+        ({"loss": torch.ones(3, dtype=torch.int64)}, TypeError, "in float32 or float64, but got torch.int64"),
+        ({"loss": torch.ones(3, dtype=torch.bool)}, TypeError, "but got torch.bool"),
+        ({"loss": torch.ones(3, dtype=torch.complex128)}, TypeError, "but got torch.complex128"),
+        ({"probability": torch.tensor([1.0, torch.nan])}, ValueError, "> 0 and finite, but got nan"),
+        ({"loss": 1.0, "prediction": 1}, TypeError, "prediction to be True or False, but got int"),
+        ({"loss": 1.0, "prediction": torch.tensor(True)}, TypeError, "but got Tensor"),
+    ],
+)
+def test_what_is_no_budget_is_refused(wrong: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        sf.Budgets(**wrong)
+
+
+def test_names_are_in_a_fixed_order() -> None:
+    budgets = sf.Budgets(prediction=True, gradient=1.0, loss=2.0)
+    assert budgets.names == ("loss", "gradient", "prediction")
+    assert sf.Budgets(probability=0.1).names == ("probability",)
+
+
+def test_every_row_has_its_own() -> None:
+    like = torch.zeros(3, dtype=torch.float64)
+    each = sf.Budgets(loss=torch.arange(1.0, 7.0), gradient=0.5, probability=torch.tensor(0.25))
+    assert each.rows("loss", 2, like).tolist() == [3.0, 4.0, 5.0]
+    assert each.rows("gradient", 2, like).tolist() == [0.5] * 3
+    assert each.rows("probability", 2, like).tolist() == [0.25] * 3
+    assert each.rows("loss", 2, like).dtype == torch.float64
+    with pytest.raises(ValueError, match="Expected one loss budget a state, but got 6, too few at row 4"):
+        each.rows("loss", 4, like)
+
+
+def test_the_number_of_states_is_checked() -> None:
+    each = sf.Budgets(loss=torch.ones(3), gradient=torch.tensor(1.0))
+    each.check(3)
+    with pytest.raises(ValueError, match="Expected one loss budget, or one for each of 4 states, but got 3"):
+        each.check(4)
+
+
+def test_a_graph_is_not_kept_and_a_numpy_number_is_taken() -> None:
+    assert sf.Budgets(loss=torch.tensor(0.5, requires_grad=True)).names == ("loss",)
+    assert sf.Budgets(loss=np.float32(0.5)).names == ("loss",)  # type: ignore[arg-type]
