@@ -1,4 +1,4 @@
-"""Sections of docs/theory.md that the source cites exist."""
+"""Sections of docs/theory that the source cites exist."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _references(text: str, *, in_words: bool = False) -> set[str]:
 
 def test_references_are_found_in_every_form() -> None:
     for text in (
-        "docs/theory.md, 3.8",
+        "docs/theory, 3.8",
         "(docs/theory, 3.8)",
         "`docs/theory`, 3.8",
         "(theory, 3.8)",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import suffice as sf
 from suffice.audits.plan import Plan
-from suffice.contracts.conditioned import conditioned_bounds
+from suffice.contracts.conditioned import CONDITIONED
 from suffice.numerics.formats import (
     FORMATS,
     Format,
@@ -26,7 +26,7 @@ from suffice.numerics.formats import (
 from suffice.numerics.rounding import gamma, ulps
 from suffice.realizations.executed.by_sums import class_table, summed_bounds
 from suffice.realizations.executed.program import Executed, executable, execute
-from suffice.realizations.executed.realization import executed_errors
+from suffice.realizations.executed.realization import ExecutedRealized
 from tests.reference.oracle import Numbers, states_of, verdict
 
 HALF = Format(
@@ -172,9 +172,9 @@ def _verdicts(states: sf.States, executed: Executed, bounds: dict[str, Tensor]) 
 
 
 def _bounds_in(states: sf.States, executed: Executed) -> dict[str, Tensor]:
-    found = executed_errors(states, executed, sf.DebyePair(order=executed.order), distances=False)
+    found = ExecutedRealized(states, executed, sf.DebyePair(order=executed.order))
     assert (found.status == "inside").all()
-    bounds = found.bounds(conditioned_bounds)
+    bounds = found.bounds(CONDITIONED)
     return {name: getattr(bounds, name) for name in ("loss", "probability", "gradient")}
 
 

@@ -42,7 +42,7 @@ def test_squares_are_within_their_roundings(dim: int) -> None:
 
 
 def test_counts_of_the_theory() -> None:
-    """n(128) = 23 and n(1024) = 79 in float32 (docs/theory.md, 8.1); float64 has one block."""
+    """n(128) = 23 and n(1024) = 79 in float32 (docs/theory, 8.1); float64 has one block."""
     assert roundings_of_product(128, "dim", torch.float32) == 23
     assert roundings_of_product(1024, "dim", torch.float32) == 79
     assert roundings_of_product(95, "classes", torch.float32) == 95

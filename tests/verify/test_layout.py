@@ -19,7 +19,7 @@ from tests.attacks.test_bad_collections import _column, _set, change_entry, chan
 from tests.store.test_collection import make_states, write
 from tests.store.test_kinds import make_supervised
 from tests.store.version_1 import as_version_1
-from tests.verify.tampering import seal
+from tests.support.tampering import seal
 
 BUDGETS = sf.Budgets(loss=1e-4, probability=1e-3, gradient=1e-3)
 

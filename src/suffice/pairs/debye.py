@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from suffice.numerics.checks import Real
+from suffice.numerics.outward import above
 from suffice.numerics.rounding import unit_roundoff
 from suffice.pairs import ladder
 from suffice.pairs.base import Allowance
@@ -113,7 +114,7 @@ class DebyePair:
         apart = (high - low) * ((high + low) / (s + s_high))
         steepest = 1 / (nu + s) ** 2 + (1 + (3 * size + steep) / s) / s**3
         # some thirty roundings of positive numbers
-        return apart * steepest * (1 + 64 * torch.finfo(low.dtype).eps)
+        return above(apart * steepest, 126)
 
     def rounding(self, nu: float, k: Tensor, r: Tensor, squared_gap: Tensor) -> Tensor:
         """A count of roundings of the size of |s(r) - s(k)| (docs/theory, 8.3)."""

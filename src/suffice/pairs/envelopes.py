@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from suffice.numerics.checks import Real
+from suffice.numerics.outward import above
 from suffice.pairs.base import Allowance
 from suffice.pairs.constants import UNIFORM, check_order, closed_form_constant
 from suffice.pairs.domain import endpoints, pointwise
@@ -25,12 +26,9 @@ __all__ = ["BestAllowance", "ClosedForm", "StateEnvelope", "Uniform"]
 def _outward(value: Tensor, roundings: int, nonzero: Tensor) -> Tensor:
     """Enlarge a nonnegative value past `roundings` relative errors of one ulp each; exact zeros stay zero.
 
-    One ulp is 2u, and (1 + 2u)^n < 1 + 2(n+1)u here, so the factor covers them and its own rounding. A value that
-    underflowed is raised to the smallest normal number: outward again.
+    One ulp is two roundings. A value that underflowed is raised to the smallest normal number: outward again.
     """
-    info = torch.finfo(value.dtype)
-    enlarged = (value * (1 + (roundings + 2) * info.eps)).clamp_min(info.tiny)
-    return torch.where(nonzero, enlarged, 0.0)
+    return torch.where(nonzero, above(value, 2 * roundings + 2, positive=True), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,14 @@ from torch import Tensor
 
 from suffice.contracts.base import Needs
 from suffice.contracts.bounds import Allowances, SoftmaxHead
+from suffice.numerics.outward import above
 from suffice.numerics.rounding import smallest_normal, unit_roundoff
 from suffice.numerics.softmax import log_softmax
 from suffice.objectives.contrastive import class_scores
 from suffice.pairs.base import Allowance, Pair
 from suffice.realizations.base import Realized
 from suffice.realizations.distances import class_distances, smooth_slopes
-from suffice.realizations.endpoints import RAISED, Endpoints, OwnEnvelope, moved_allowance, uniform_allowances
+from suffice.realizations.endpoints import FEW, Endpoints, OwnEnvelope, moved_allowance, uniform_allowances
 from suffice.realizations.geometry_error import GeometryError, feature_lengths, geometry_error
 from suffice.states import ClassBank, Geometry, States
 from suffice.words import Scope
@@ -126,7 +127,7 @@ class AnalyticRealized(Realized):
         moved = off.of_gap / (2 * (nu + off.s_r)) + moved_allowance(pair, nu, off.low, off.of_gap)
         formula = pair.rounding(nu, k, geometry.radii, geometry.squared_gaps)
         bias = unit_roundoff(scores.dtype) * scores.abs() + 4 * smallest_normal(scores.dtype)
-        return (moved + formula + bias) * RAISED
+        return above(moved + formula + bias, FEW)
 
     @cached_property
     def top(self) -> Int[Tensor, " queries"]:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from suffice.contracts.bounds import SoftmaxHead
 from suffice.numerics.compensated import safe_length
+from suffice.numerics.outward import above
 from suffice.numerics.softmax import at_class, without
 from suffice.objectives.contrastive import combine
 from suffice.pairs.base import Pair
@@ -61,13 +62,16 @@ def class_distances(
     weights = (shares * slopes).scatter(1, top[:, None], -at_class(slopes, top)[:, None])
     direct = safe_length(combine(states, weights))
 
+    # the exact shares are up to e^{2 eps} larger
+    grown = torch.exp(2 * error)
+
     def over_both(values: Tensor) -> Tensor:
-        return (shares * values).sum(dim=1) + at_class(values, top)
+        return (shares * values).sum(dim=1) * grown + at_class(values, top)
 
     nearest = direct + gamma * over_both(size) + over_both(away) + torch.expm1(2 * error) * over_both(rho)
     rho = (rho + away + moved[:, None]).scatter(1, top[:, None], (nearest * torch.exp(log_rest + error))[:, None])
     # outward: a distance that underflowed is the smallest normal number
-    return (rho * (1 + 64 * eps)).clamp_min(torch.finfo(rho.dtype).tiny)
+    return above(rho, 126, positive=True)
 
 
 def _by_squares(

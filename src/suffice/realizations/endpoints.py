@@ -14,15 +14,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances
+from suffice.numerics.outward import above
 from suffice.numerics.rounding import unit_roundoff
 from suffice.numerics.softmax import at_class, without
 from suffice.pairs.base import Allowance
 from suffice.states import Geometry
 
-__all__ = ["RAISED", "Endpoints", "OwnEnvelope", "moved_allowance", "uniform_allowances"]
+__all__ = ["FEW", "Endpoints", "OwnEnvelope", "moved_allowance", "uniform_allowances"]
 
-# Above the roundings of a few sums of positive float64 numbers.
-RAISED = 1 + 2.0**-48
+# More roundings than any of these sums of a few positive numbers has.
+FEW = 30
 # Of a computed radius, which is the root of k^2 + D to fewer roundings.
 _ROUNDED = 8 * unit_roundoff(torch.float64)
 
@@ -71,7 +72,7 @@ def uniform_allowances(
     """
     geometry, low, of_gap = ends.geometry, ends.low, ends.of_gap
     r, k = geometry.radii, geometry.concentrations
-    d = _root_difference(geometry.squared_gaps.abs() + of_gap, low + k) * RAISED
+    d = above(_root_difference(geometry.squared_gaps.abs() + of_gap, low + k), FEW)
     unit = Allowances(d=d, a=torch.ones_like(d))
     if towards is None:
         return unit
@@ -105,7 +106,7 @@ class OwnEnvelope:
         """d and a alone."""
         geometry, envelope = self.ends.geometry, self.envelope
         nu, k, r = geometry.nu, geometry.concentrations, geometry.radii
-        d = (envelope.score_allowance(nu, k, r, geometry.squared_gaps) + self._moved) * RAISED
+        d = above(envelope.score_allowance(nu, k, r, geometry.squared_gaps) + self._moved, FEW)
         return Allowances(d=d, a=envelope.allowance_over(nu, self.ends.low, self.ends.high))
 
     def matched(self, towards: tuple[Int[Tensor, " queries"], Int[Tensor, " queries"]]) -> Allowances:
@@ -138,7 +139,7 @@ def _matched(
     d = allowances.d
 
     def matched(index: Tensor) -> Tensor:
-        widened = (apart(index) + moved + at_class(moved, index)[:, None]) * RAISED
+        widened = above(apart(index) + moved + at_class(moved, index)[:, None], FEW)
         return without(torch.minimum(widened, d + at_class(d, index)[:, None]), index, 0.0)
 
     return replace(allowances, to_target=matched(towards[0]), to_top=matched(towards[1]))

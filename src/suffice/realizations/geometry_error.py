@@ -19,16 +19,12 @@ from suffice.numerics.rounding import gamma, smallest_normal, unit_roundoff
 from suffice.states import Geometry, States
 
 __all__ = [
-    "OUTWARD",
     "GeometryError",
     "direction_error",
     "feature_lengths",
     "gap_roundings",
     "geometry_error",
 ]
-
-# what `above` raises float64 expressions by that are sums and products of some dozens of positive numbers
-OUTWARD = above(1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from suffice.contracts.bounds import Bounds, grown
 from suffice.contracts.intervals import log_fall
 from suffice.contracts.sensitivity import Sensitivity
 from suffice.numerics.compensated import safe_length
+from suffice.numerics.outward import above
 from suffice.objectives.supervised import SupervisedStates
 from suffice.pairs.base import Pair
 from suffice.realizations.analytic import realize_contrastive, realize_pair
@@ -66,7 +67,7 @@ def evaluate_supervised(
     return SupervisedEvaluation(
         loss=realized.evaluate(),
         refined_bound=realized.refined(realized.own()),
-        uniform_bound=supervised_uniform_bound(realized.states.beta, realized.largest()) * realized.outward,
+        uniform_bound=realized.uniform(),
     )
 
 
@@ -136,11 +137,10 @@ class SupervisedRealized(Realized):
         return 8 * (self.states.bank.dim + 32) * torch.finfo(torch.float64).eps
 
     @property
-    def outward(self) -> float:
-        """Sums over samples and classes of nonnegative terms: past their roundings."""
+    def _roundings(self) -> int:
+        """More than sums over samples and classes of nonnegative terms have."""
         bank = self.states.bank
-        terms = bank.num_classes + self.states.num_samples + bank.dim + 64
-        return 1 + 8 * terms * torch.finfo(torch.float64).eps
+        return 16 * (bank.num_classes + self.states.num_samples + bank.dim + 64) - 2
 
     @property
     def like(self) -> Float[Tensor, " queries"]:
@@ -176,6 +176,10 @@ class SupervisedRealized(Realized):
         worst = torch.maximum(self.paths, own.d / beta).amax(dim=(1, 2))
         return torch.maximum(worst, torch.maximum(own.at_length, own.at_target))
 
+    def uniform(self) -> Float[Tensor, " queries"]:
+        """beta(3b + b^2) with b the largest allowance in use, outward."""
+        return above(supervised_uniform_bound(self.states.beta, self.largest()), self._roundings)
+
     def refined(self, allowances: SampledAllowances) -> Float[Tensor, " queries"]:
         """mean_s log(1 + sum_j pi_j expm1(d_j)) + beta |cos| (|A(a)| a_k + (|A(k)| + a_k) a_a), outward.
 
@@ -186,7 +190,7 @@ class SupervisedRealized(Realized):
         normaliser = _mean(torch.logaddexp(torch.zeros_like(log_size), log_size) * (1 + self.slacks))
         ratios = self.ratio_at_length.abs() * a_k + (self.ratio_at_target.abs() + a_k) * a_a
         attraction = self.states.beta * (self.cosine.abs() + self._rounding) * ratios
-        return ((normaliser + attraction) * self.outward).nan_to_num(nan=torch.inf, posinf=torch.inf)
+        return above(normaliser + attraction, self._roundings).nan_to_num(nan=torch.inf, posinf=torch.inf)
 
     def bounds(self, _contract: Contract, allowances: Any = None) -> Bounds:
         """The objective's own bound on the loss; there is none on anything else."""

@@ -18,6 +18,7 @@ from suffice.budgets import Budgets
 from suffice.contracts.conditioned import CONDITIONED
 from suffice.contracts.series import MOST_MASS, Sums, moments, sums_over_classes
 from suffice.numerics.compensated import squared_radius, two_product
+from suffice.numerics.outward import above
 from suffice.numerics.rounding import unit_roundoff
 from suffice.numerics.softmax import class_mask
 from suffice.pairs import ladder
@@ -25,7 +26,7 @@ from suffice.pairs.debye import DebyePair
 from suffice.pairs.envelopes import ClosedForm
 from suffice.pairs.roundings import formula_roundings
 from suffice.realizations.analytic import realize_contrastive
-from suffice.realizations.geometry_error import OUTWARD, gap_roundings
+from suffice.realizations.geometry_error import gap_roundings
 from suffice.states import States
 from suffice.tolerances.series import settle
 from suffice.tolerances.tolerance import tolerance
@@ -174,8 +175,8 @@ def _sums(states: States, order: int, mode: str) -> Columns:
     # everything that depends on the class alone, once
     at = ladder.endpoint(order, nu, torch.sqrt(k * k + nu * nu))
     rounding = Rounding(
-        product=2 * gap_roundings(bank.dim, dtype, dtype, "proved")[0] * OUTWARD,
-        square=gap_roundings(bank.dim, dtype, dtype, "proved")[1] * OUTWARD,
+        product=2 * above(gap_roundings(bank.dim, dtype, dtype, "proved")[0]),
+        square=above(gap_roundings(bank.dim, dtype, dtype, "proved")[1]),
         formula=1.001 * formula_roundings(order, nu) * unit_roundoff(dtype),
     )
     classes = (bank.biases, k, two_product(k, k), at, envelope.outward_constant(nu, dtype), rounding)
@@ -242,7 +243,7 @@ def _kernel(order: int) -> Kernel:
         clamped = gaps <= (4 * unit - 1) * square_of_k[0]
         of_gap = of_gap + torch.where(clamped, 4 * unit * square_of_k[0], 0.0)
         # of r^2, past the roundings of the root
-        relative = of_gap * OUTWARD / r_squared + 16 * unit
+        relative = above(of_gap) / r_squared + 16 * unit
         # the exact r is at least (1 - relative) r
         g = (gaps.abs() + of_gap) / (r + k) * (1 + 1.00001 * relative)
         peak = q.amax(dim=1, keepdim=True)

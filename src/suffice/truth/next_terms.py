@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.numerics.compensated import squared_radius
+from suffice.numerics.outward import above
 from suffice.pairs import ladder
 from suffice.pairs.constants import check_order, closed_form_constant, minimum_nu
 
@@ -71,4 +72,4 @@ def score_error(order: int, nu: float, k: Float[Tensor, "*shape"], squared_gap: 
 def _outward(remainder: Tensor, size: Tensor) -> Tensor:
     """The remainder and the rounding of terms of this size, raised past its own rounding."""
     eps = torch.finfo(size.dtype).eps
-    return (remainder + _ROUNDINGS * eps * size) * (1 + _ROUNDINGS * eps)
+    return above(remainder + _ROUNDINGS * eps * size, 2 * _ROUNDINGS - 2)

@@ -18,8 +18,9 @@ from suffice.contracts.geometry import GEOMETRY
 from suffice.numerics.formats import FORMATS, format_of
 from suffice.numerics.rounding import smallest_normal, ulps, unit_roundoff
 from suffice.objectives.contrastive import combine
-from suffice.realizations.analytic import prepared_from
+from suffice.realizations.analytic import softmax_head
 from suffice.realizations.executed import outputs
+from suffice.realizations.executed.placed import Placed
 from suffice.realizations.executed.program import Executed, execute
 from suffice.realizations.executed.realization import executed_geometry
 from tests.realizations.executed.judging import U32, errors_of, holds, unit_rows
@@ -117,11 +118,12 @@ def test_exponents_grow_by_what_a_dtype_rounds(dtype: torch.dtype, monkeypatch: 
     states = sf.States(sf.ClassBank(unit_rows(g, 100, 16), k), 20 * unit_rows(g, 4, 16), [0, 1, 2, 3], 1.0)
     executed = execute(states, 2, torch.float32)
     geometry = executed_geometry(states, executed)
-    prepared = prepared_from(states, geometry, executed.scores.double(), torch.zeros_like(geometry.radii))
-    found = outputs._softmax_error(prepared, dtype, "proved")
+    head = softmax_head(states, executed.scores.double(), torch.zeros_like(geometry.radii))
+    placed = Placed(geometry=geometry, head=head, top=head.log_probabilities.argmax(dim=1))
+    found = outputs._softmax_error(placed, dtype, "proved")
     u, e = unit_roundoff(dtype), ulps("exp", dtype)
     weights = u * found.shift + e + 3 * u
-    probabilities = u * found.shift - u * prepared.head.log_probabilities + 2 * smallest_normal(dtype)
+    probabilities = u * found.shift - u * head.log_probabilities + 2 * smallest_normal(dtype)
     assert (torch.maximum(weights, probabilities) <= found.grown.log()).all()
     assert (found.grown < 1.1).all()
 
