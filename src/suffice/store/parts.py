@@ -22,7 +22,7 @@ __all__ = ["checked_batch_rows", "encoded", "read_columns"]
 # columns that repeat a few words
 _WORDS = ("bank", "kind", "source", "dataset", "run")
 # rows and bytes of a row group
-_GROUP_ROWS, _GROUP_BYTES = 1024, 64 * 2**20
+_GROUP_ROWS, _GROUP_BYTES = 4096, 8 * 2**20
 # bytes of queries in a batch, and of words that a dictionary may unfold to there: bounded memory whatever the part
 _BATCH_BYTES, _WORD_BYTES = 8 * 2**20, 256 * 2**20
 
