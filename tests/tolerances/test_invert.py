@@ -10,6 +10,7 @@ import torch
 import suffice as sf
 from suffice.budgets import accepts
 from suffice.contracts.conditioned import CONDITIONED
+from suffice.contracts.registry import contract_named
 from suffice.realizations.analytic import realize_contrastive
 from suffice.tolerances.invert import invert_directly
 from tests.reference.states import many_states
@@ -39,3 +40,18 @@ def test_inversion_by_series_is_the_direct_one(budgets: sf.Budgets) -> None:
         bounded = torch.isfinite(direct.rejected)
         torch.testing.assert_close(quick.b[bounded], direct.accepted[bounded], rtol=3e-9, atol=0)
         assert torch.equal(torch.isfinite(quick.upper), bounded)
+
+
+@pytest.mark.parametrize("contract", ["geometry", "conditioned", "centered"])
+@pytest.mark.parametrize("bias", [0.0, 20.0, 40.0, 100.0])
+def test_a_gradient_budget_that_only_the_ratio_term_reaches(contract: str, bias: float) -> None:
+    """Past 2/tau the moved probability alone never breaks it: b* is where the ratio term does, however far away."""
+    g = torch.Generator().manual_seed(0)
+    mu = torch.nn.functional.normalize(torch.randn(4, 16, generator=g, dtype=torch.float64), dim=1)
+    features = 10 * torch.nn.functional.normalize(torch.randn(1, 16, generator=g, dtype=torch.float64), dim=1)
+    states = sf.States(sf.ClassBank(mu, [1.0] * 4, [bias, 0.0, 0.0, 0.0]), features, [0], 0.1)
+    found = sf.tolerance(states, sf.Budgets(gradient=25.0), PAIR, contract)
+    assert found.status.tolist() == ["bounded"]
+    family = realize_contrastive(states, PAIR).unit_family(contract_named(contract))
+    assert family.at(found.b).gradient.item() <= 25.0 < family.at(found.upper).gradient.item()
+    assert found.upper <= found.b * (1 + 1e-9)

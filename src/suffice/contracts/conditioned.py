@@ -17,7 +17,7 @@ from suffice.contracts.intervals import Intervals, log_fall, probability_interva
 from suffice.contracts.series import conditioned_series
 from suffice.numerics.softmax import at_class, without
 
-__all__ = ["CONDITIONED", "conditioned_bounds", "log_loss_size", "log_total_variation"]
+__all__ = ["CONDITIONED", "conditioned_bounds", "log_loss_size", "log_ratio_term", "log_total_variation"]
 
 
 def log_loss_size(head: SoftmaxHead, movement: Float[Tensor, "queries classes"]) -> Float[Tensor, " queries"]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from suffice.contracts.base import Contract, Estimate, Series
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.conditioned import log_ratio_term
 from suffice.contracts.sensitivity import Sensitivity, first_order
 from suffice.numerics.softmax import at_class, without
 
@@ -44,6 +45,10 @@ class Family(Protocol):
 
     def reach(self) -> Float[Tensor, " queries"]:
         """Past this b nothing but a term that is linear in b still grows."""
+        ...
+
+    def log_tail(self) -> Float[Tensor, " queries"]:
+        """log of a slope that the gradient's bound has at every b, also where all else has saturated."""
         ...
 
     def known(self) -> Bool[Tensor, " queries"]:
@@ -108,6 +113,10 @@ class SoftmaxFamily:
         positive = torch.stack([torch.where(kind > 0, kind, torch.inf).amin(dim=1) for kind in kinds]).amin(dim=0)
         reach = (2000 - 4 * self.head.log_probabilities.amin(dim=1)) / positive
         return torch.where(positive < torch.inf, reach, 1.0)
+
+    def log_tail(self) -> Float[Tensor, " queries"]:
+        """That of the ratio term, sum_{j != y} pi_j (a_j + a_y)/tau, of the conditioned contract."""
+        return log_ratio_term(self.head, self.unit.a) + torch.log(self.head.gradient_scale)
 
     def known(self) -> Bool[Tensor, " queries"]:
         """Where anything is known of the log-probabilities: elsewhere not even zero is accepted."""

@@ -250,6 +250,10 @@ class SampledFamily:
         reach = (2000 - 4 * self.realized.log_probabilities.flatten(1).amin(dim=1)) / positive
         return torch.where(positive < torch.inf, reach, 1.0)
 
+    def log_tail(self) -> Float[Tensor, " queries"]:
+        """There is no bound on a gradient."""
+        return torch.full_like(self.realized.like, -torch.inf)
+
     def known(self) -> Bool[Tensor, " queries"]:
         """Where every sample's softmax is."""
         return torch.isfinite(self.realized.slacks).all(dim=1)

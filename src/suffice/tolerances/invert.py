@@ -21,6 +21,9 @@ __all__ = ["first_order_tolerance", "invert", "invert_directly", "with_one"]
 # The estimate's own bracket, well inside the one that it proposes.
 _ESTIMATE_WIDTH = 1e-11
 
+# A b that is larger than this is none.
+_LARGEST = 1e250
+
 Shares = dict[str, Tensor]
 
 
@@ -72,10 +75,7 @@ def invert_directly(family: Family, budgets: Budgets, at_one: Bounds | None = No
         return _judged(limited(rows).shares(picked(rows).at(b)), _some(level, rows))
 
     guess = _guess(family, budgets)
-    # past the reach every exponential has run its course; only the ratio term still grows, and the guess knows it
-    cap = torch.maximum(family.reach(), 4 * guess)
-    # where nothing is known of the log-probabilities, not even zero is accepted
-    cap = torch.where(family.known(), cap, 0.0)
+    cap = _cap(family, budgets, guess)
     # every closed budget accepts zero unless there is more; the strict margin test can always reject it
     at_zero = None
     if level is not None:
@@ -115,6 +115,21 @@ def _guess(family: Family, budgets: Budgets) -> Float[Tensor, " queries"]:
     if "loss" in limits:
         guess = torch.minimum(guess, family.saturated_start(limits["loss"]))
     return torch.where(torch.isfinite(guess) & (guess > 0), guess, 1.0)
+
+
+def _cap(family: Family, budgets: Budgets, guess: Tensor) -> Float[Tensor, " queries"]:
+    """Past this b a row that is accepted is accepted at every b.
+
+    Past the reach every exponential has run its course, and only the ratio term still grows: it alone is over the
+    gradient's budget at twice budget over slope. Where nothing is known of the log-probabilities, not even zero is
+    accepted.
+    """
+    cap = torch.maximum(family.reach(), 4 * guess)
+    gradient = budgets.limits(cap).get("gradient")
+    if gradient is not None:
+        tail = torch.exp(torch.log(2 * gradient) - family.log_tail())
+        cap = torch.maximum(cap, torch.where(tail <= _LARGEST, tail, 0.0))
+    return torch.where(family.known(), cap, 0.0)
 
 
 def _estimated(family: Family, budgets: Budgets, guess: Tensor, cap: Tensor, *, from_zero: bool) -> list[Tensor]:
