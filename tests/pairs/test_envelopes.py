@@ -9,7 +9,6 @@ import torch
 from flint import arb, ctx
 
 import suffice as sf
-from suffice.pairs.integral_envelope import IntegralEnvelope
 from suffice.truth import bessel, surrogate
 from tests.support.grids import nus
 
@@ -19,7 +18,7 @@ ORDER_TWO = (
     sf.Uniform("quarter"),
     sf.Uniform("eleventh"),
     sf.StateEnvelope(),
-    IntegralEnvelope(),
+    sf.IntegralEnvelope(),
     sf.ClosedForm(2),
     sf.BestAllowance(2),
 )
@@ -51,7 +50,7 @@ def test_the_order_among_the_allowances(nu: float) -> None:
     assert torch.equal(best, torch.minimum(closed, eleventh))
     # docs/theory, 3.6: the closed form lies below the paper's integral envelope, and that below every B_alpha
     assert (best <= state).all()
-    integral = IntegralEnvelope().allowance(nu, X[::8])
+    integral = sf.IntegralEnvelope().allowance(nu, X[::8])
     assert (closed[::8] <= integral * (1 + 1e-12)).all()
     # the quarter is the other member of the state envelope's minimum
     assert (torch.minimum(integral, quarter[::8]) <= state[::8]).all()
@@ -68,7 +67,7 @@ def test_panels_and_exponents_are_arguments() -> None:
     coarse = sf.StateEnvelope(panels=4).score_allowance(63.0, k, r)
     usual = sf.StateEnvelope().score_allowance(63.0, k, r)
     fine = sf.StateEnvelope(panels=256).score_allowance(63.0, k, r)
-    assert (IntegralEnvelope().score_allowance(63.0, k, r) <= fine).all()
+    assert (sf.IntegralEnvelope().score_allowance(63.0, k, r) <= fine).all()
     assert (fine < usual).all()
     assert (usual < coarse).all()
     assert (sf.StateEnvelope(exponents=(1.0,)).allowance(63.0, r) >= sf.StateEnvelope().allowance(63.0, r)).all()
@@ -121,7 +120,7 @@ def _exact_constant(order: int, nu: float) -> arb:
     return arb(row.value.numerator) / row.value.denominator
 
 
-@pytest.mark.parametrize("envelope", [e for e in ORDER_TWO if not isinstance(e, IntegralEnvelope)])
+@pytest.mark.parametrize("envelope", ORDER_TWO)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_equal_endpoints_have_no_score_allowance(envelope: sf.Allowance, dtype: torch.dtype) -> None:
     k = torch.tensor([0.0, 1.0, 1e4], dtype=dtype)

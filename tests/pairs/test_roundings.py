@@ -60,3 +60,11 @@ def test_sizes_bound_the_correction_and_its_slope(order: int) -> None:
             values.append(float((slope - 1 / (nu + s) + 1 / (2 * s * s)) * s**3))
     assert max(map(abs, values)) <= size + 1e-12
     assert max(abs(b - a) / 0.01 for a, b in pairwise(values)) <= steep + 1e-10
+
+
+def test_the_counts_of_the_derivation() -> None:
+    """docs/theory.md, 8.3: 26.7 for order 1, and more with every term of the polynomial part."""
+    assert formula_roundings(1, 63.0) == pytest.approx(26.7, abs=0.05)
+    counts = [formula_roundings(order, 63.0) for order in range(1, 7)]
+    assert counts == sorted(counts)
+    assert ratio_roundings(1, 63.0)[0] == 12 + 2 * 4
