@@ -223,7 +223,7 @@ def test_float16_by_sums_says_nothing_or_the_truth(half: Format) -> None:
 
 def test_what_a_row_decides(half: Format) -> None:
     """Names, the smallest nu, inputs, and an honest refusal where 0.1/u roundings are not enough."""
-    assert Plan(loss=1.0, scope="execution", dtype="float16").settings["dtype"] == torch.float16
+    assert Plan(loss=1.0, scope="execution", dtype="float16").realization.dtype == torch.float16  # type: ignore[attr-defined]
     assert format_named("float16") is half
     assert not executable(2, torch.float16, 1.5)
     assert executable(2, torch.float16, 2.0)

@@ -15,6 +15,7 @@ from suffice.budgets import Budgets
 from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.family import Family, SoftmaxFamily
+from suffice.contracts.sensitivity import Sensitivity
 from suffice.numerics.outward import above, below
 from suffice.numerics.softmax import at_class
 from suffice.words import Departure, Scope
@@ -166,6 +167,10 @@ class Realized(ABC):
         """Multiples of the unit family, beside what is there anyway: their inverse is the tolerance."""
         needs = contract.needs
         return SoftmaxFamily(contract=contract, head=self.head(needs), unit=self.unit(needs), beside=self.beside(needs))
+
+    def sensitivity(self, contract: Contract) -> Sensitivity:
+        """How fast the bounds grow along the unit family, to first order."""
+        return self.unit_family(contract).slopes()
 
     def left(self, budgets: Budgets) -> tuple[Budgets, Bool[Tensor, " queries"] | None]:
         """What is left of the budgets for the scores, rounded down, and where anything is (None: everywhere)."""

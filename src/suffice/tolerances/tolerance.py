@@ -93,7 +93,7 @@ def tolerance_of(realized: Realized, budgets: Budgets, contract: Contract) -> To
         upper=inverse.rejected,
         binding=np.where(unbounded, "none", binding),
         status=np.where(unbounded, Outcome.UNBOUNDED, np.where(zero, Outcome.ZERO, Outcome.BOUNDED)),
-        first_order=first_order_tolerance(family.slopes(), budgets),
+        first_order=first_order_tolerance(realized.sensitivity(contract), budgets),
     )
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.sensitivity import Sensitivity, first_order
 from suffice.numerics.compensated import squared_radius
 from suffice.numerics.formats import name_of, smallest_normal
 from suffice.objectives.contrastive import radial_slopes
@@ -222,6 +223,10 @@ class ExecutedRealized(Realized):
         if simple is None:
             return self.own()
         return OwnEnvelope(Endpoints.computed(self.geometry), simple).plain.plus(self.beside())
+
+    def sensitivity(self, _contract: Contract) -> Sensitivity:
+        """At the executed geometry, and without what stands beside the family: the paper's."""
+        return first_order(self._head, uniform_allowances(Endpoints.computed(self.geometry), None))
 
     def rounding_alone(self, contract: Contract) -> Bounds:
         """The bounds of a formula without error: no order has smaller ones."""
