@@ -121,11 +121,19 @@ def _compare(commit: str, sample: int | None, every: bool) -> int:
     table = Table("column", "states", "equal", "differ", "largest", "outward")
     wrong = compared = differing = 0
     for part in dict.fromkeys([*before.columns, *now.columns]):
-        for each in compare(before.columns.get(part, {}), now.columns.get(part, {})):
+        for each in compare(before.columns.get(part, {}), now.columns.get(part, {}), part):
             compared, differing, wrong = compared + 1, differing + bool(each.differing), wrong + (not each.fine)
             if each.differing or every:
                 largest = f"{each.largest:.2g}" if each.largest == each.largest else ""
-                outward = "" if not each.differing else "yes" if each.outward else "[red]no[/red]"
+                outward = (
+                    ""
+                    if not each.differing
+                    else "yes"
+                    if each.outward
+                    else "explained"
+                    if each.fine
+                    else "[red]no[/red]"
+                )
                 counts = [f"{count:,}" for count in (each.states, each.equal, each.differing)]
                 table.add_row(f"{part}: {each.name}", *counts, largest, outward)
     if table.row_count:
@@ -133,7 +141,7 @@ def _compare(commit: str, sample: int | None, every: bool) -> int:
     states = sum(sum(rows.values()) for part, rows in now.rows.items() if "," not in part)
     console.print(
         f"{compared:,} columns, {states:,} states: {compared - differing:,} columns equal to the last bit, "
-        f"{differing:,} differ, {wrong:,} of them not outward. {time.monotonic() - began:.0f} s"
+        f"{differing:,} differ, {wrong:,} of them neither outward nor explained. {time.monotonic() - began:.0f} s"
     )
     return 1 if wrong else 0
 
