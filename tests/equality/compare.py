@@ -19,8 +19,8 @@ _FAR_STATES = 0.12
 _OTHER_WORDS = 0.02
 # What the rebuilding of the house moved inward, at adversarial states alone, and by how much at most: (beginning of the
 # column's name, its end, relative difference). No word, and nothing at a built-in state.
-# - A cascade forms a chunk's geometry once, where it formed that of the open rows anew at every tier: a product of fewer
-#   rows rounds otherwise, and where radii cancel the allowance for that is all there is.
+# - A cascade forms a chunk's geometry once, where it formed that of the open rows anew at every tier: a product of
+#   fewer rows rounds otherwise, and where radii cancel the allowance for that is all there is.
 # - |f|/tau from above has one rounding more at odd p. A distance of class gradients that cancels is the root of a
 #   difference of such numbers plus the allowance for its rounding: the rounding moved inside of its allowance.
 # - b* and headroom are the accepted ends of brackets around what these bounds give.
