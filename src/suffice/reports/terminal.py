@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from suffice.audits.run import Audit
-from suffice.audits.summary import Spread
+from suffice.audits.summary import AuditSummary, Spread
 from suffice.verify.report import METHODS, Report
 
 __all__ = ["RateColumn", "print_audit", "print_verification"]
@@ -56,6 +56,15 @@ def print_audit(audit: Audit, console: Console) -> None:
         )
     for name, counts in (("binding", summary.binding), ("decided by", summary.tiers)):
         console.print(f"{name}: " + ", ".join(f"{word} {n:,}" for word, n in counts.items()), highlight=False)
+    if summary.open_by_order:
+        _print_orders(summary, console)
+    if summary.rungs:
+        console.print(_rungs(summary.rungs))
+    console.print(f"results in {audit.path}", highlight=False)
+
+
+def _print_orders(summary: AuditSummary, console: Console) -> None:
+    """What each order of the ladder leaves open, and which suffices."""
     opened = ", ".join(f"debye{order} {n:,}" for order, n in summary.open_by_order.items())
     console.print(f"left open by order: {opened}", highlight=False)
     cheapest = summary.cheapest_order_for_all
@@ -63,9 +72,6 @@ def print_audit(audit: Audit, console: Console) -> None:
         "no order certifies every state" if cheapest is None else f"debye{cheapest} is the cheapest that certifies all",
         highlight=False,
     )
-    if summary.rungs:
-        console.print(_rungs(summary.rungs))
-    console.print(f"results in {audit.path}", highlight=False)
 
 
 def _rungs(rungs: dict[str, dict[str, int]]) -> Table:
