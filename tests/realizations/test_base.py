@@ -40,7 +40,7 @@ def _kinds() -> dict[str, Realized]:
     }
 
 
-@pytest.mark.parametrize("rows", [[4, 2, 1], [5, 4, 3, 2, 1, 0]], ids=str)
+@pytest.mark.parametrize("rows", [[4, 2, 1], [5, 4, 3, 2, 1, 0]], ids=["some", "all"])
 @pytest.mark.parametrize("kind", ["plain", "analytic", "execution"])
 def test_rows_are_those_of_the_whole(kind: str, rows: list[int]) -> None:
     """Before and after anything was formed: every row has its own numbers, and all have what they share."""
