@@ -28,6 +28,7 @@ _LEFT = (f"{_IN_BASE}test_rows_that_left_have_no_bound_and_no_tolerance",)
 _REST = (f"{_IN_BASE}test_what_is_left_of_a_budget_is_rounded_down",)
 _USED_UP = (f"{_IN_BASE}test_a_budget_that_is_used_up_after_the_scores",)
 _REFUSED = (f"{_IN_BASE}test_a_budget_without_a_bound_is_refused",)
+_IN_ENDPOINTS = "tests/realizations/test_endpoints.py::"
 _IN_SUPERVISED = "tests/realizations/test_supervised.py::"
 _IN_EXECUTED = "tests/realizations/executed/test_realization.py::"
 _IN_FAMILY = "tests/contracts/test_family.py::"
@@ -120,6 +121,47 @@ MUTANTS = (
         new="part.__dict__[name] = vars(self)[name][: len(rows)]",
         why="allowances that are formed already would be those of the first rows",
         kills=_TAKEN,
+    ),
+    # allowances where radii are known to an interval
+    Mutant(
+        name="matched-one-side",
+        file=_ENDPOINTS,
+        old="above(apart(index) + moved + at_class(moved, index)[:, None], FEW)",
+        new="above(apart(index) + moved, FEW)",
+        why="the other class's radius is known to its interval only, too",
+        kills=(f"{_IN_ENDPOINTS}test_the_uniform_family_holds_at_every_radius",),
+    ),
+    Mutant(
+        name="matched-uniform-at-computed",
+        file=_ENDPOINTS,
+        old="_root_difference(of_gap, low + r) + _ROUNDED * r)",
+        new="_ROUNDED * r)",
+        why="matched gaps at the computed radii say nothing of the exact ones",
+        kills=(f"{_IN_ENDPOINTS}test_the_uniform_family_holds_at_every_radius",),
+    ),
+    Mutant(
+        name="matched-own-at-computed",
+        file=_ENDPOINTS,
+        old="return _matched(self.plain, towards, apart, self._moved + _ROUNDED * r * self.plain.a)",
+        new="return _matched(self.plain, towards, apart, _ROUNDED * r * self.plain.a)",
+        why="matched gaps at the computed radii say nothing of the exact ones",
+        kills=(f"{_IN_ENDPOINTS}test_an_envelope_of_its_own_holds_at_every_radius",),
+    ),
+    Mutant(
+        name="moved-from-further-out",
+        file=_ENDPOINTS,
+        old="return pair.score_allowance(nu, low, torch.sqrt(low * low + of_gap), of_gap)",
+        new="return pair.score_allowance(nu, 1.1 * low, torch.sqrt(1.21 * low * low + of_gap), of_gap)",
+        why="an integral over squares is largest where they begin",
+        kills=(f"{_IN_ENDPOINTS}test_what_a_radius_that_moves_adds",),
+    ),
+    Mutant(
+        name="endpoints-rows-are-shared",
+        file=_ENDPOINTS,
+        old="of_gap=self.of_gap[rows], low=",
+        new="of_gap=self.of_gap[: len(rows)], low=",
+        why="a row would be widened by what another one needs",
+        kills=(f"{_IN_ENDPOINTS}test_rows_are_those_of_the_whole",),
     ),
     # what comes after the scores
     Mutant(

@@ -65,7 +65,10 @@ def test_what_comes_after_the_scores_is_added_outward() -> None:
     """Also where no row can leave. In exact arithmetic too: 1e16 and 1 are not 1e16."""
     made = plain(2)
     scores = made.bounds(CONDITIONED)
-    each = {name: torch.tensor([1.0, 3.0], dtype=torch.float64) * scale for name, scale in zip(BOUNDS[:3], (1, 2, 3), strict=True)}
+    each = {
+        name: torch.tensor([1.0, 3.0], dtype=torch.float64) * scale
+        for name, scale in zip(BOUNDS[:3], (1, 2, 3), strict=True)
+    }
     made.after = After(**each)
     for status in (None, np.array([Departure.INSIDE, Departure.INSIDE])):
         made.status = status
