@@ -55,13 +55,35 @@ def test_names_are_in_a_fixed_order() -> None:
 
 def test_every_row_has_its_own() -> None:
     like = torch.zeros(3, dtype=torch.float64)
-    each = sf.Budgets(loss=torch.arange(1.0, 7.0), gradient=0.5, probability=torch.tensor(0.25))
-    assert each.rows("loss", 2, like).tolist() == [3.0, 4.0, 5.0]
-    assert each.rows("gradient", 2, like).tolist() == [0.5] * 3
-    assert each.rows("probability", 2, like).tolist() == [0.25] * 3
-    assert each.rows("loss", 2, like).dtype == torch.float64
-    with pytest.raises(ValueError, match="Expected one loss budget a state, but got 6, too few at row 4"):
-        each.rows("loss", 4, like)
+    each = sf.Budgets(loss=torch.arange(1.0, 7.0), gradient=0.5, probability=torch.tensor(0.25), prediction=True)
+    for rows, expected in ((slice(2, 5), [3.0, 4.0, 5.0]), (torch.tensor([5, 0, 4]), [6.0, 1.0, 5.0])):
+        some = each[rows]
+        assert some.names == ("loss", "probability", "gradient", "prediction")
+        limits = some.limits(like)
+        assert {name: limit.tolist() for name, limit in limits.items()} == {
+            "loss": expected,
+            "probability": [0.25] * 3,
+            "gradient": [0.5] * 3,
+        }
+        assert all(limit.dtype == torch.float64 for limit in limits.values())
+    # of a part of a part, and of one state
+    assert each[2:][torch.tensor([3, 1])].limits(like[:2])["loss"].tolist() == [6.0, 4.0]
+    assert each[5:6].limits(like[:1])["loss"].tolist() == [6.0]
+    for wrong in (each, each[:1], each[4:]):
+        with pytest.raises(ValueError, match="Expected one loss budget, or one for each of 3 states, but got"):
+            wrong.limits(like)
+
+
+def test_shares_are_those_of_all_budgets() -> None:
+    each = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    bounds = sf.Bounds(loss=each, probability=2 * each, gradient=4 * each, margin_use=each / 8)
+    shares = sf.Budgets(loss=torch.tensor([1.0, 4.0]), gradient=8.0, prediction=True).shares(bounds)
+    assert {name: share.tolist() for name, share in shares.items()} == {
+        "loss": [1.0, 0.5],
+        "gradient": [0.5, 1.0],
+        "prediction": [0.125, 0.25],
+    }
+    assert list(sf.Budgets(prediction=True).shares(bounds)) == ["prediction"]
 
 
 def test_the_number_of_states_is_checked() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import suffice as sf
 from suffice.certificates.cascade import TIERS
@@ -28,7 +29,7 @@ def test_decisions_equal_those_of_the_tightest_tier(order: int) -> None:
             for name, count in result.settled.items():
                 settled[name] += count
     if order == 2:
-        assert all(settled[name] > 0 for name in settled), settled
+        assert all(settled.values()), settled
 
 
 ENVELOPES = [None, sf.ClosedForm(2), sf.Uniform("preliminary"), sf.Uniform("quarter"), sf.StateEnvelope()]
@@ -50,3 +51,31 @@ def test_one_meaning_of_an_envelope(envelope: sf.Allowance | None, scope: str) -
         certified += int(found.certified.sum())
     assert (looser > 0) == (envelope is not None)
     assert 0 < certified < 60
+
+
+def test_every_state_is_judged_by_its_own_budget_and_bounds() -> None:
+    """Budgets that each state keeps at another tier, or not at all: those of other rows would decide otherwise."""
+    pair, seen = sf.DebyePair(order=2), set()
+    for states in many_states(60, queries=12, shapes=[(7, 64), (20, 33)]):
+        each = [sf.certify(states, sf.Budgets(gradient=1.0), pair, name).gradient for name in ("geometry", "centered")]
+        kind = torch.arange(12) % 3
+        middle = torch.sqrt(each[0] * each[1])
+        budgets = sf.Budgets(gradient=torch.where(kind == 0, 2 * each[0], torch.where(kind == 1, middle, each[1] / 2)))
+        found, tightest = sf.cascade(states, budgets, pair), sf.certify(states, budgets, pair)
+        assert found.verdict.tolist() == tightest.verdict.tolist()
+        assert (found.verdict == "certified").tolist() == (kind < 2).tolist()
+        # bounds of the state itself: at least the tightest contract's, at most the first tier's
+        assert (found.gradient >= tightest.gradient * (1 - 1e-9)).all()
+        assert (found.gradient[kind == 2] <= tightest.gradient[kind == 2] * (1 + 1e-9)).all()
+        seen |= set(found.tier)
+    assert len(seen) > 2
+
+
+def test_a_later_tier_is_never_looser() -> None:
+    """Also where it is a weaker contract: bounds are running minima."""
+    pair, budgets = sf.DebyePair(order=2), sf.Budgets(loss=1e-300, gradient=1e-300)
+    for states in many_states(20, queries=10, shapes=[(7, 64)]):
+        found, first = (sf.cascade(states, budgets, pair, tiers=tiers) for tiers in (TIERS[::-1], TIERS[-1:]))
+        assert torch.equal(found.loss, first.loss)
+        assert torch.equal(found.gradient, first.gradient)
+        assert set(found.tier) == {"open"}

@@ -1,4 +1,4 @@
-"""Mutants of what certificates say of their bounds (contracts/bounds.py, tolerances/solving.py, execution.py)."""
+"""Mutants of what certificates say of their bounds (contracts/bounds.py, budgets.py, tolerances)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _BOUNDS = "contracts/bounds.py"
-_SOLVING = "tolerances/solving.py"
+_BUDGETS = "budgets.py"
+_INVERT = "tolerances/invert.py"
+_TOLERANCE = "tolerances/tolerance.py"
 _HERE = "tests/contracts/test_bounds.py::"
 
 MUTANTS = (
@@ -29,55 +31,55 @@ MUTANTS = (
     ),
     Mutant(
         name="accepts-any",
-        file=_SOLVING,
+        file=_BUDGETS,
         old="return torch.stack(met).all(dim=0)",
         new="return torch.stack(met).any(dim=0)",
         why="every budget has to be met",
-        kills=("tests/tolerances/test_solving.py::test_budgets_are_closed_and_the_margin_is_open",),
+        kills=("tests/tolerances/test_invert.py::test_budgets_are_closed_and_the_margin_is_open",),
     ),
     Mutant(
         name="accepts-nan",
-        file=_SOLVING,
+        file=_BUDGETS,
         old='met = [share < 1 if name == "prediction" else share <= 1 for name, share in shares.items()]',
         new='met = [~(share >= 1) if name == "prediction" else ~(share > 1) for name, share in shares.items()]',
         why="a bound that is no number meets no budget",
-        kills=("tests/tolerances/test_solving.py::test_budgets_are_closed_and_the_margin_is_open",),
+        kills=("tests/tolerances/test_invert.py::test_budgets_are_closed_and_the_margin_is_open",),
     ),
     Mutant(
         name="accepts-prediction-closed",
-        file=_SOLVING,
+        file=_BUDGETS,
         old='share < 1 if name == "prediction" else share <= 1',
         new='share <= 1 if name == "prediction" else share <= 1',
         why="the margin test is strict",
-        kills=("tests/tolerances/test_solving.py::test_budgets_are_closed_and_the_margin_is_open",),
+        kills=("tests/tolerances/test_invert.py::test_budgets_are_closed_and_the_margin_is_open",),
     ),
     Mutant(
         name="accepts-budget-open",
-        file=_SOLVING,
+        file=_BUDGETS,
         old='share < 1 if name == "prediction" else share <= 1',
         new="share < 1",
         why="a bound that equals its budget meets it, and headroom is 1 there",
-        kills=("tests/tolerances/test_solving.py::test_budgets_are_closed_and_the_margin_is_open",),
+        kills=("tests/tolerances/test_invert.py::test_budgets_are_closed_and_the_margin_is_open",),
     ),
     Mutant(
         name="with-one-series",
-        file=_SOLVING,
-        old="return inverse if at_one is None else with_one(inverse, at_one, budgets, start, head.gradient_scale)",
+        file=_INVERT,
+        old="return inverse if at_one is None else with_one(inverse, at_one, budgets)",
         new="return inverse",
         why="verdict and headroom then disagree within the width of the bracket",
         kills=(f"{_HERE}test_a_budget_that_is_the_bound_itself",),
     ),
     Mutant(
         name="with-one-executed",
-        file="realizations/executed/realization.py",
-        old="inverse = with_one(inverse, at_one, budgets, start, like)",
-        new="pass",
+        file=_TOLERANCE,
+        old="inverse = _nowhere_else(inverse if at_one is None else with_one(inverse, at_one, budgets), some)",
+        new="inverse = _nowhere_else(inverse, some)",
         why="verdict and headroom then disagree within the width of the bracket",
         kills=(f"{_HERE}test_a_budget_that_is_the_bound_itself",),
     ),
     Mutant(
         name="with-one-direct",
-        file=_SOLVING,
+        file=_INVERT,
         old="starts = [] if known is None else [torch.ones_like(like)]",
         new="starts: list[Tensor] = []",
         why="1 is then no bracket point: verdict and headroom disagree",
@@ -85,17 +87,17 @@ MUTANTS = (
     ),
     Mutant(
         name="extra-allowances-at-zero",
-        file=_SOLVING,
-        old="cap = torch.where(some.accepted, cap, 0.0)",
-        new="cap = torch.where(some.accepted, cap, cap)",
+        file=_INVERT,
+        old="cap = torch.where(at_zero.accepted, cap, 0.0)",
+        new="cap = torch.where(at_zero.accepted, cap, cap)",
         why="where rounding alone is over a budget no scale is accepted",
         argued="rows that are rejected at zero are set to zero below as well, whatever their search has found",
     ),
     Mutant(
         name="rejected-at-zero",
-        file=_SOLVING,
-        old="accepted=torch.where(some.accepted, inverse.accepted, 0.0),",
-        new="accepted=torch.where(some.accepted, inverse.accepted, 1.0),",
+        file=_INVERT,
+        old="accepted=torch.where(at_zero.accepted, inverse.accepted, 0.0),",
+        new="accepted=torch.where(at_zero.accepted, inverse.accepted, 1.0),",
         why="a tie has no accepted scale under the prediction budget",
         kills=("tests/tolerances/test_tolerance.py::test_statuses",),
     ),

@@ -10,6 +10,7 @@ _TO_SCORES = "realizations/executed/scores.py"
 _AFTER = "realizations/executed/outputs.py"
 _OUTWARD = "numerics/outward.py"
 _PRODUCTS = "numerics/products.py"
+_BASE = "realizations/base.py"
 _EXECUTION = "realizations/executed/realization.py"
 _GEOMETRY = "realizations/geometry_error.py"
 _SCORES = "tests/realizations/executed/test_scores.py::"
@@ -168,9 +169,9 @@ MUTANTS = (
     ),
     Mutant(
         name="execution-rows-outside",
-        file=_EXECUTION,
-        old="return torch.where(fine, (bound + added) * OUTWARD, torch.inf)",
-        new="return ((bound + added) * OUTWARD)",
+        file=_BASE,
+        old="kept = bound if inside is None else torch.where(inside, bound, torch.inf)",
+        new="kept = bound",
         why="rows that left the model of rounding were computed on as zeros",
         kills=(f"{_OUTPUTS}test_rows_that_left_the_model_have_no_bound",),
     ),
@@ -184,9 +185,9 @@ MUTANTS = (
     ),
     Mutant(
         name="execution-budget-left",
-        file=_EXECUTION,
-        old="rest = budgets.rows(name, start, like) * (1 - 1e-12) / OUTWARD - getattr(made.rounding, name)",
-        new="rest = budgets.rows(name, start, like) * (1 - 1e-12) / OUTWARD",
+        file=_BASE,
+        old="rest = below(below(limit)) - getattr(after, name)",
+        new="rest = below(below(limit))",
         why="what comes after the scores has its share of a budget",
         kills=(f"{_ATTACKS}test_tolerance_beside_rounding",),
     ),

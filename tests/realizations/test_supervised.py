@@ -13,8 +13,14 @@ import suffice as sf
 from suffice.audits.ledger import read_results
 from suffice.cli import app
 from suffice.objectives.sampling import sample_vmf
+from suffice.objectives.supervised import SupervisedStates
 from suffice.pairs.perturbed import PerturbedPair, ramp
-from suffice.realizations.supervised import evaluate_supervised, supervised_uniform_bound
+from suffice.realizations.supervised import (
+    SampledAllowances,
+    SupervisedRealized,
+    evaluate_supervised,
+    supervised_uniform_bound,
+)
 from suffice.truth import bessel, surrogate
 from suffice.truth.geometry import exact_geometry
 
@@ -73,6 +79,40 @@ def test_both_bounds_contain_the_actual_error(order: int, seed: int) -> None:
     assert (result.refined_bound <= result.uniform_bound).all()
     b = sf.Uniform("quarter").allowance(bank.nu, 1.0)
     assert supervised_uniform_bound(beta, b).item() == pytest.approx(beta * (3 * b + b * b).item())
+
+
+def test_probabilities_that_are_known_to_a_factor() -> None:
+    """The bound at log-probabilities that are off is within the one that knows by how much."""
+    g = torch.Generator().manual_seed(0)
+    made = SupervisedRealized(SupervisedStates(*_problem(1), 16.0), sf.DebyePair(order=2))
+    plain, eps = made.refined(made.own()), 0.1
+    log_pi, nothing = made.log_probabilities, torch.zeros_like(made.slacks)
+    made.slacks = nothing + torch.expm1(torch.tensor(3 * eps, dtype=torch.float64))
+    known, farthest = made.refined(made.own()), torch.zeros_like(plain)
+    made.slacks = nothing
+    for _ in range(100):
+        moved = log_pi + eps / 2 * (2 * (torch.rand(log_pi.shape, generator=g) < 0.5).double() - 1)
+        made.log_probabilities = moved - moved.logsumexp(dim=2, keepdim=True)
+        found = made.refined(made.own())
+        assert (found <= known).all()
+        farthest = torch.maximum(farthest, found / plain)
+    assert (farthest > 1.01).any()
+
+
+def test_the_attraction_is_a_product_of_two_ratios_that_are_off() -> None:
+    """Without score errors the bound is that of beta cos (A(a) A(k) - R(a) R(k)), which corners attain."""
+    bank, z, labels, samples = _problem(2)
+    made = SupervisedRealized(SupervisedStates(bank, z, labels, samples, 16.0), sf.DebyePair(order=2))
+    size = torch.full_like(made.like, 0.2)
+    found = made.refined(SampledAllowances(d=torch.zeros_like(made.gaps), at_length=size, at_target=size))
+    cosine = torch.nn.functional.cosine_similarity(z, bank.directions[labels]).abs()
+    worst = torch.zeros_like(found)
+    for one in (-0.2, 0.2):
+        for other in (-0.2, 0.2):
+            change = (made.ratio_at_length + one) * (made.ratio_at_target + other)
+            worst = torch.maximum(worst, (change - made.ratio_at_length * made.ratio_at_target).abs())
+    assert (found >= 16.0 * cosine * worst * (1 - 1e-13)).all()
+    assert (found <= 16.0 * cosine * worst * (1 + 1e-9) + 1e-9).all()
 
 
 def test_bad_input() -> None:

@@ -298,3 +298,22 @@ def test_budgets_may_differ_by_state() -> None:
     for i, budget in enumerate(each.tolist()):
         alone = sf.tolerance(states[i : i + 1], sf.Budgets(gradient=budget), PAIR).b
         torch.testing.assert_close(alone, together[i : i + 1], rtol=1e-8, atol=0)
+
+
+@pytest.mark.parametrize("scope", ["analytic", "execution"])
+def test_each_chunk_has_its_own_budgets(scope: str) -> None:
+    """Chunks of four of ten states whose budgets rise: verdicts, tolerances and tiers as if all were one chunk."""
+    states = random_states(6, 10, [(7, 64)])
+    apart = states[:]
+    object.__setattr__(apart, "chunk", 4)
+    bound = sf.certify(states, sf.Budgets(gradient=1.0), PAIR, scope=scope).gradient
+    # every other one is met, and by the next chunk's budgets it would be otherwise
+    each = bound * torch.tensor([2.0, 0.5] * 5, dtype=torch.float64)
+    budgets = sf.Budgets(gradient=each)
+    whole, found = (sf.certify(some, budgets, PAIR, scope=scope) for some in (states, apart))
+    assert whole.certified.tolist() == found.certified.tolist() == [True, False] * 5
+    tiers = sf.cascade(apart, budgets, PAIR, scope=scope)
+    assert (tiers.verdict == whole.verdict).all()
+    assert (tiers.tier == sf.cascade(states, budgets, PAIR, scope=scope).tier).all()
+    b, together = (sf.tolerance(some, budgets, PAIR, scope=scope).b for some in (apart, states))
+    torch.testing.assert_close(b, together, rtol=1e-8, atol=0)

@@ -146,20 +146,19 @@ class Realized(ABC):
         return self.completed(contract.bounds(self.head(contract.needs), allowed))
 
     def completed(self, bounds: Bounds) -> Bounds:
-        """A contract's bounds with what comes after the scores."""
+        """A contract's bounds with what comes after the scores; infinite where the realization left."""
         after, inside = self.after, self.inside
-        if after is None or inside is None:
+        if after is None and inside is None:
             return bounds
 
-        def total(bound: Tensor, added: Tensor) -> Tensor:
-            return torch.where(inside, above(bound + added), torch.inf).nan_to_num(nan=torch.inf, posinf=torch.inf)
+        def total(name: str) -> Tensor:
+            bound: Tensor = getattr(bounds, name)
+            if after is not None and name != "margin_use":
+                bound = above(bound + getattr(after, name))
+            kept = bound if inside is None else torch.where(inside, bound, torch.inf)
+            return kept.nan_to_num(nan=torch.inf, posinf=torch.inf)
 
-        return Bounds(
-            loss=total(bounds.loss, after.loss),
-            probability=total(bounds.probability, after.probability),
-            gradient=total(bounds.gradient, after.gradient),
-            margin_use=torch.where(inside, bounds.margin_use, torch.inf),
-        )
+        return Bounds(**{name: total(name) for name in ("loss", "probability", "gradient", "margin_use")})
 
     def own_family(self, contract: Contract) -> Family:
         """Multiples of all of its own allowances: their inverse is the headroom."""
@@ -177,10 +176,10 @@ class Realized(ABC):
     def left(self, budgets: Budgets) -> tuple[Budgets, Bool[Tensor, " queries"] | None]:
         """What is left of the budgets for the scores, rounded down, and where anything is (None: everywhere)."""
         after, inside = self.after, self.inside
-        if after is None or inside is None:
-            return budgets, None
+        if after is None:
+            return budgets, inside
         left: dict[str, Tensor] = {}
-        some = inside.clone()
+        some = torch.ones_like(after.loss, dtype=torch.bool) if inside is None else inside.clone()
         for name, limit in budgets.limits(after.loss).items():
             # a bound of the scores within the rest is in the budget after `above` in `completed`
             rest = below(below(limit)) - getattr(after, name)
