@@ -8,7 +8,7 @@ import torch
 
 import suffice as sf
 from suffice.realizations.executed.by_sums import class_table
-from tests.realizations.executed.test_realization import adversarial, exact_of
+from tests.support.executed import adversarial, exact_of
 
 BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-2)
 
@@ -31,7 +31,7 @@ def test_what_is_returned_is_within_its_bound(seed: int) -> None:
     for ours, cheapest, met in zip(found.rung, names, found.certified.tolist(), strict=True):
         assert met == (cheapest != "none")
         assert not met or ladder.index(ours) >= ladder.index(cheapest)
-    cheapest = sf.certify(states, BUDGETS, sf.DebyePair(order=2)).cheapest
+    cheapest = sf.certify(states, BUDGETS, sf.DebyePair(order=2)).cheapest()
     assert (cheapest == names).all()
     assert sum(found.share.values()) == pytest.approx(1)
 

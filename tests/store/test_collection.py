@@ -14,30 +14,12 @@ import safetensors.torch
 import torch
 from typer.testing import CliRunner
 
-import suffice as sf
 from suffice.cli import app
 from suffice.store.importing import import_states
 from suffice.store.manifest import CollectionError
 from suffice.store.reader import open_collection
 from suffice.store.writer import CollectionWriter
-
-
-def make_states(count: int = 20, classes: int = 6, dim: int = 8, seed: int = 0, single: bool = True) -> sf.States:
-    """Some states; float32 features unless told otherwise."""
-    generator = torch.Generator().manual_seed(seed)
-    mu = torch.nn.functional.normalize(torch.randn(classes, dim, generator=generator, dtype=torch.float64), dim=1)
-    bank = sf.ClassBank(mu, 50 * torch.rand(classes, generator=generator), torch.randn(classes, generator=generator))
-    features = torch.randn(count, dim, generator=generator, dtype=torch.float32 if single else torch.float64)
-    tau = 0.05 + torch.rand(count, generator=generator, dtype=torch.float64)
-    return sf.States(bank, features, torch.randint(0, classes, (count,), generator=generator), tau)
-
-
-def write(path: Path, *parts: sf.States) -> Path:
-    """A finished collection of some parts."""
-    with CollectionWriter(path, "made by a test") as writer:
-        for step, states in enumerate(parts):
-            writer.add(states, source="test", dataset="random", run="a", step=step)
-    return path
+from tests.support.collections import make_states, write
 
 
 @pytest.mark.parametrize("single", [True, False])
