@@ -146,17 +146,21 @@ class Realized(ABC):
     def completed(self, bounds: Bounds) -> Bounds:
         """A contract's bounds with what comes after the scores."""
         after, inside = self.after, self.inside
-        if after is None or inside is None:
+        if after is None and inside is None:
             return bounds
 
-        def total(bound: Tensor, added: Tensor) -> Tensor:
-            return torch.where(inside, above(bound + added), torch.inf).nan_to_num(nan=torch.inf, posinf=torch.inf)
+        def total(name: str) -> Tensor:
+            bound: Tensor = getattr(bounds, name)
+            found = bound if after is None else above(bound + getattr(after, name))
+            kept = found if inside is None else torch.where(inside, found, torch.inf)
+            return kept.nan_to_num(nan=torch.inf, posinf=torch.inf)
 
+        use = bounds.margin_use
         return Bounds(
-            loss=total(bounds.loss, after.loss),
-            probability=total(bounds.probability, after.probability),
-            gradient=total(bounds.gradient, after.gradient),
-            margin_use=torch.where(inside, bounds.margin_use, torch.inf),
+            loss=total("loss"),
+            probability=total("probability"),
+            gradient=total("gradient"),
+            margin_use=use if inside is None else torch.where(inside, use, torch.inf),
         )
 
     def own_family(self, contract: Contract) -> Family:
@@ -175,10 +179,10 @@ class Realized(ABC):
     def left(self, budgets: Budgets) -> tuple[Budgets, Bool[Tensor, " queries"] | None]:
         """What is left of the budgets for the scores, rounded down, and where anything is (None: everywhere)."""
         after, inside = self.after, self.inside
-        if after is None or inside is None:
-            return budgets, None
+        if after is None:
+            return budgets, inside
         left: dict[str, Tensor] = {}
-        some = inside.clone()
+        some = torch.ones_like(after.loss, dtype=torch.bool) if inside is None else inside.clone()
         for name, limit in budgets.limits(after.loss).items():
             # a bound of the scores within the rest is in the budget after `above` in `completed`
             rest = below(below(limit)) - getattr(after, name)
