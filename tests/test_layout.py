@@ -9,8 +9,6 @@ from pathlib import Path
 import suffice as sf
 
 ROOT = Path(__file__).parent
-# folders whose test files still import from one another, or are imported from
-PENDING = {"realizations", "store"}
 
 
 def _imports(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -28,9 +26,9 @@ def test_no_test_imports_another() -> None:
     for path in ROOT.rglob("*.py"):
         for module, _ in _imports(path):
             parts = module.split(".")
-            if parts[0] == "tests" and parts[-1].startswith(("test_", "conftest")) and parts[1] not in PENDING:
+            if parts[0] == "tests" and parts[-1].startswith(("test_", "conftest")):
                 wrong.append((path.relative_to(ROOT).as_posix(), module))
-    assert [each for each in wrong if each[0].split("/")[0] not in PENDING] == []
+    assert wrong == []
 
 
 def test_the_reference_knows_only_public_names() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 import struct
 from collections.abc import Callable
@@ -19,87 +17,32 @@ import torch
 
 from suffice.store.manifest import CollectionError
 from suffice.store.reader import BadRow, open_collection
-from tests.store.test_collection import make_states, write
 from tests.store.version_1 import as_version_1
-
-
-def _manifest(path: Path) -> dict[str, object]:
-    record: dict[str, object] = json.loads((path / "manifest.json").read_text())
-    return record
-
-
-def _save(path: Path, record: dict[str, object]) -> None:
-    (path / "manifest.json").write_text(json.dumps(record))
-
-
-def _names(path: Path) -> tuple[str, str]:
-    files = list(_manifest(path)["files"])  # type: ignore[call-overload]
-    return next(n for n in files if n.startswith("banks")), next(n for n in files if n.startswith("queries"))
-
-
-def _replace(path: Path, old: str, content: bytes, **changes: int) -> str:
-    """Put other bytes in a file's place with a manifest that agrees, as an attacker would; returns its new name."""
-    record = _manifest(path)
-    files: dict[str, dict[str, object]] = record["files"]  # type: ignore[assignment]
-    entry = {**files.pop(old), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest(), **changes}
-    new = f"banks/{entry['sha256']}.safetensors" if old.startswith("banks") else old
-    (path / old).unlink()
-    (path / new).write_bytes(content)
-    files[new] = entry
-    rows = [e["rows"] for e in files.values() if "rows" in e]
-    record["states"] = sum(rows)  # type: ignore[arg-type]
-    _save(path, record)
-    return new
-
-
-def rewrite_part(path: Path, change: Callable[[pa.Table], pa.Table], **options: object) -> None:
-    _, part = _names(path)
-    table = change(pq.read_table(path / part))
-    sink = pa.BufferOutputStream()
-    settings: dict[str, object] = {"compression": "none", "use_dictionary": False, **options}
-    pq.write_table(table, sink, **settings)
-    _replace(path, part, sink.getvalue().to_pybytes(), rows=table.num_rows)
-
-
-def _column(name: str, values: Callable[[list[object]], list[object]]) -> Callable[[pa.Table], pa.Table]:
-    def change(table: pa.Table) -> pa.Table:
-        index = table.schema.get_field_index(name)
-        field = table.schema.field(index)
-        return table.set_column(index, field, pa.array(values(table.column(index).to_pylist()), field.type))
-
-    return change
-
-
-def _set(row: int, value: object) -> Callable[[list[object]], list[object]]:
-    return lambda values: [*values[:row], value, *values[row + 1 :]]
-
-
-def _bank(path: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> None:
-    name, _ = _names(path)
-    tensors = change(safetensors.torch.load_file(path / name))
-    _bank_bytes(path, safetensors.torch.save(tensors, metadata=_metadata(path / name)))
-
-
-def _metadata(path: Path) -> dict[str, str] | None:
-    with safetensors.safe_open(path, framework="pt") as file:
-        found: dict[str, str] | None = file.metadata()
-    return found
-
-
-def _bank_bytes(path: Path, content: bytes) -> None:
-    """Another bank, and rows that are of it."""
-    digest = _replace(path, _names(path)[0], content)[6:-12]
-    rewrite_part(path, _column("bank", lambda values: [digest] * len(values)))
+from tests.support.collections import (
+    change_bank,
+    change_column,
+    change_entry,
+    change_manifest,
+    file_names,
+    make_states,
+    read_record,
+    replace_bank,
+    replace_file,
+    rewrite_part,
+    save_record,
+    set_row,
+    write,
+)
 
 
 def _truncate(path: Path) -> None:
-    file = path / _names(path)[1]
+    file = path / file_names(path)[1]
     file.write_bytes(file.read_bytes()[:-100])
 
 
 def _flip(which: int) -> Callable[[Path], None]:
     def flip(path: Path) -> None:
-        file = path / _names(path)[which]
+        file = path / file_names(path)[which]
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 4
         file.write_bytes(content)
@@ -108,36 +51,20 @@ def _flip(which: int) -> Callable[[Path], None]:
 
 
 def _oversized_bank_header(path: Path) -> None:
-    _bank_bytes(path, struct.pack("<Q", 2**62) + (path / _names(path)[0]).read_bytes()[8:])
+    replace_bank(path, struct.pack("<Q", 2**62) + (path / file_names(path)[0]).read_bytes()[8:])
 
 
 def _oversized_parquet_footer(path: Path) -> None:
-    _, part = _names(path)
+    _, part = file_names(path)
     content = (path / part).read_bytes()
-    _replace(path, part, content[:-8] + struct.pack("<I", 2**31 - 1) + b"PAR1")
-
-
-def change_manifest(**changes: object) -> Callable[[Path], None]:
-    def change(path: Path) -> None:
-        _save(path, {**_manifest(path), **changes})
-
-    return change
-
-
-def change_entry(which: int, **changes: object) -> Callable[[Path], None]:
-    def change(path: Path) -> None:
-        record = _manifest(path)
-        record["files"][_names(path)[which]].update(changes)  # type: ignore[index]
-        _save(path, record)
-
-    return change
+    replace_file(path, part, content[:-8] + struct.pack("<I", 2**31 - 1) + b"PAR1")
 
 
 def _traversal(path: Path) -> None:
-    record = _manifest(path)
+    record = read_record(path)
     files: dict[str, object] = record["files"]  # type: ignore[assignment]
-    files["banks/../../secret.safetensors"] = files.pop(_names(path)[0])
-    _save(path, record)
+    files["banks/../../secret.safetensors"] = files.pop(file_names(path)[0])
+    save_record(path, record)
 
 
 def _bomb(path: Path) -> None:
@@ -179,43 +106,43 @@ def _missing_values(table: pa.Table) -> pa.Table:
 
 
 def _symlink(path: Path) -> None:
-    name, _ = _names(path)
+    name, _ = file_names(path)
     outside = path.parent / "outside.safetensors"
     (path / name).rename(outside)
     (path / name).symlink_to(outside)
 
 
 def _rename_kind(path: Path, metadata: dict[str, str] | None) -> None:
-    tensors = safetensors.torch.load_file(path / _names(path)[0])
-    _bank_bytes(path, safetensors.torch.save(tensors, metadata=metadata))
+    tensors = safetensors.torch.load_file(path / file_names(path)[0])
+    replace_bank(path, safetensors.torch.save(tensors, metadata=metadata))
 
 
 def _shared_ids(path: Path) -> None:
     """Every id is the one before it and a little more: by differences, long ids take a few bytes each."""
-    encodings: dict[str, object] = dict.fromkeys(pq.read_schema(path / _names(path)[1]).names, "PLAIN")
+    encodings: dict[str, object] = dict.fromkeys(pq.read_schema(path / file_names(path)[1]).names, "PLAIN")
     rewrite_part(
         path,
-        _column("id", lambda values: ["x" * 10_000 + str(i) for i in range(len(values))]),
+        change_column("id", lambda values: ["x" * 10_000 + str(i) for i in range(len(values))]),
         column_encoding={**encodings, "id": "DELTA_BYTE_ARRAY"},
     )
 
 
 def _patch(path: Path, old: bytes, new: bytes) -> None:
     """Other bytes wherever some are, under a manifest that agrees."""
-    part = _names(path)[1]
-    _replace(path, part, (path / part).read_bytes().replace(old, new))
+    part = file_names(path)[1]
+    replace_file(path, part, (path / part).read_bytes().replace(old, new))
 
 
 def _patched_header(path: Path, old: bytes, new: bytes) -> None:
     """Change the header of the features' page, whose data page header (field 5) starts with values and encoding."""
-    part = _names(path)[1]
+    part = file_names(path)[1]
     content = bytearray((path / part).read_bytes())
     metadata = pq.read_metadata(path / part).row_group(0)
     index = next(i for i in range(metadata.num_columns) if metadata.column(i).path_in_schema == "feature")
     at = content.index(old, metadata.column(index).data_page_offset)
     assert at < metadata.column(index).data_page_offset + 16
     content[at : at + len(old)] = new
-    _replace(path, part, bytes(content))
+    replace_file(path, part, bytes(content))
 
 
 def _lying_page(path: Path) -> None:
@@ -251,37 +178,37 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "oversized header of a bank": (_oversized_bank_header, "banks/", "header"),
     "oversized footer of a part": (_oversized_parquet_footer, "part-00000", "parquet"),
     "directions in float16": (
-        lambda p: _bank(p, lambda t: {**t, "directions": t["directions"].half()}),
+        lambda p: change_bank(p, lambda t: {**t, "directions": t["directions"].half()}),
         "banks/",
         r"expected dtype in \['F32', 'F64'\], but got F16",
     ),
     "integer concentrations": (
-        lambda p: _bank(p, lambda t: {**t, "concentrations": t["concentrations"].long()}),
+        lambda p: change_bank(p, lambda t: {**t, "concentrations": t["concentrations"].long()}),
         "banks/",
         "concentrations: expected dtype",
     ),
     "fewer concentrations than directions": (
-        lambda p: _bank(p, lambda t: {**t, "concentrations": t["concentrations"][:-1].clone()}),
+        lambda p: change_bank(p, lambda t: {**t, "concentrations": t["concentrations"][:-1].clone()}),
         "banks/",
         r"expected shape \[6\], but got \[5\]",
     ),
     "directions of another dimension": (
-        lambda p: _bank(p, lambda t: {**t, "directions": t["directions"][:, :7].clone()}),
+        lambda p: change_bank(p, lambda t: {**t, "directions": t["directions"][:, :7].clone()}),
         "banks/",
         r"expected shape \[6, 8\], but got \[6, 7\]",
     ),
     "a tensor too many": (
-        lambda p: _bank(p, lambda t: {**t, "extra": torch.zeros(3)}),
+        lambda p: change_bank(p, lambda t: {**t, "extra": torch.zeros(3)}),
         "banks/",
         r"tensors: expected \['biases', 'concentrations', 'directions'\]",
     ),
     "directions that are no unit vectors": (
-        lambda p: _bank(p, lambda t: {**t, "directions": 2 * t["directions"]}),
+        lambda p: change_bank(p, lambda t: {**t, "directions": 2 * t["directions"]}),
         "banks/",
         "values: Expected directions of norm 1",
     ),
     "negative concentration": (
-        lambda p: _bank(p, lambda t: {**t, "concentrations": -1 - t["concentrations"]}),
+        lambda p: change_bank(p, lambda t: {**t, "concentrations": -1 - t["concentrations"]}),
         "banks/",
         "values: Expected concentrations",
     ),
@@ -291,39 +218,47 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str, str]] = {
         "column label: expected int64, but got string",
     ),
     "label without a class": (
-        lambda p: rewrite_part(p, _column("label", _set(4, 6))),
+        lambda p: rewrite_part(p, change_column("label", set_row(4, 6))),
         "part-00000",
         r"row 4, label: expected labels in \[0, 6\), but got 6",
     ),
     "negative label": (
-        lambda p: rewrite_part(p, _column("label", _set(2, -1))),
+        lambda p: rewrite_part(p, change_column("label", set_row(2, -1))),
         "part-00000",
         "row 2, label: .* but got -1",
     ),
     "duplicate id": (
-        lambda p: rewrite_part(p, _column("id", _set(5, "a:0:1"))),
+        lambda p: rewrite_part(p, change_column("id", set_row(5, "a:0:1"))),
         "part-00000",
         "row 5, id: 'a:0:1' is also queries/part-00000.parquet, row 1",
     ),
-    "empty id": (lambda p: rewrite_part(p, _column("id", _set(3, ""))), "part-00000", "row 3, id: it is empty"),
+    "empty id": (
+        lambda p: rewrite_part(p, change_column("id", set_row(3, ""))),
+        "part-00000",
+        "row 3, id: it is empty",
+    ),
     "missing values": (
         lambda p: rewrite_part(p, _missing_values),
         "part-00000",
         "column source: it has missing values",
     ),
     "feature that is not finite": (
-        lambda p: rewrite_part(p, _column("feature", _set(7, NAN))),
+        lambda p: rewrite_part(p, change_column("feature", set_row(7, NAN))),
         "part-00000",
         "row 7, feature: expected numbers, but some are not finite",
     ),
     "temperature of zero": (
-        lambda p: rewrite_part(p, _column("temperature", _set(1, 0.0))),
+        lambda p: rewrite_part(p, change_column("temperature", set_row(1, 0.0))),
         "part-00000",
         "row 1, temperature: expected finite and > 0, but got 0.0",
     ),
-    "missing bank file": (lambda p: (p / _names(p)[0]).unlink(), "banks/", "it is missing, but the manifest lists it"),
+    "missing bank file": (
+        lambda p: (p / file_names(p)[0]).unlink(),
+        "banks/",
+        "it is missing, but the manifest lists it",
+    ),
     "row of a bank that is not there": (
-        lambda p: rewrite_part(p, _column("bank", _set(2, "0" * 64))),
+        lambda p: rewrite_part(p, change_column("bank", set_row(2, "0" * 64))),
         "part-00000",
         "row 2, bank: no bank '0000",
     ),
@@ -334,7 +269,7 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     ),
     "name of a column that is no UTF-8": (lambda p: _patch(p, b"dataset", b"da\xffaset"), "part-00000", "parquet: "),
     "path traversal in a row": (
-        lambda p: rewrite_part(p, _column("bank", _set(0, "../../etc/passwd"))),
+        lambda p: rewrite_part(p, change_column("bank", set_row(0, "../../etc/passwd"))),
         "part-00000",
         "row 0, bank: no bank '../../etc/passwd'",
     ),
@@ -393,17 +328,17 @@ ATTACKS_2 = {
         "column feature: expected binary, but got fixed_size_binary",
     ),
     "features of another length": (
-        lambda p: rewrite_part(p, _column("feature", lambda values: [b"\0" * 12] * len(values))),
+        lambda p: rewrite_part(p, change_column("feature", lambda values: [b"\0" * 12] * len(values))),
         "part-00000",
         "row 0, feature: 12 bytes do not fit a bank of dimension 8",
     ),
     "features that are empty": (
-        lambda p: rewrite_part(p, _column("feature", lambda values: [b""] * len(values))),
+        lambda p: rewrite_part(p, change_column("feature", lambda values: [b""] * len(values))),
         "part-00000",
         "row 0, feature: 0 bytes do not fit",
     ),
     "one feature that is shorter": (
-        lambda p: rewrite_part(p, _column("feature", _set(5, b"\0" * 28))),
+        lambda p: rewrite_part(p, change_column("feature", set_row(5, b"\0" * 28))),
         "part-00000",
         "row 5, feature: 28 bytes, but row 0 has 32: a part has one length",
     ),
@@ -430,27 +365,27 @@ ATTACKS_2 = {
         "words: a dictionary of 15004 bytes, for 20000 rows at a time",
     ),
     "row of another kind": (
-        lambda p: rewrite_part(p, _column("kind", _set(3, "supervised"))),
+        lambda p: rewrite_part(p, change_column("kind", set_row(3, "supervised"))),
         "part-00000",
         "row 3, kind: supervised, but the manifest says contrastive of this part",
     ),
     "row of another dimension": (
-        lambda p: rewrite_part(p, _column("dim", _set(6, 9))),
+        lambda p: rewrite_part(p, change_column("dim", set_row(6, 9))),
         "part-00000",
         "row 6, dim: 9, but the manifest says 8 of this part",
     ),
     "value that its kind does not have": (
-        lambda p: rewrite_part(p, _column("beta", _set(2, 1.0))),
+        lambda p: rewrite_part(p, change_column("beta", set_row(2, 1.0))),
         "part-00000",
         "column beta: it has values, but states of kind 'contrastive' have none",
     ),
     "missing label": (
-        lambda p: rewrite_part(p, _column("label", _set(2, None))),
+        lambda p: rewrite_part(p, change_column("label", set_row(2, None))),
         "part-00000",
         "column label: it has missing values",
     ),
     "no label at all": (
-        lambda p: rewrite_part(p, _column("label", lambda values: [None] * len(values))),
+        lambda p: rewrite_part(p, change_column("label", lambda values: [None] * len(values))),
         "part-00000",
         "column label: it has missing values",
     ),
@@ -510,7 +445,7 @@ def test_bad_rows_can_be_set_aside(tmp_path: Path, version: int) -> None:
     path = write(tmp_path / "c", make_states())
     path = as_version_1(path) if version == 1 else path
     for column, row, value in (("label", 4, 99), ("temperature", 6, -1.0), ("feature", 9, NAN), ("bank", 12, "0" * 64)):
-        rewrite_part(path, _column(column, _set(row, value)))
+        rewrite_part(path, change_column(column, set_row(row, value)))
     collection = open_collection(path)
     bad: list[BadRow] = []
     batches = list(collection.read_part(collection.parts[0], bad))
@@ -529,14 +464,14 @@ def test_random_bytes_are_refused_or_read(tmp_path: Path, version: int) -> None:
     chance = random.Random(version)
     path = write(tmp_path / "c", make_states(12))
     path = as_version_1(path) if version == 1 else path
-    part = _names(path)[1]
+    part = file_names(path)[1]
     whole = (path / part).read_bytes()
     read = refused = 0
     for _ in range(150):
         content = bytearray(whole)
         for _ in range(chance.choice((1, 1, 2, 4))):
             content[chance.randrange(len(content))] = chance.choice((0, 255, 127, chance.randrange(256)))
-        _replace(path, part, bytes(content))
+        replace_file(path, part, bytes(content))
         try:
             open_collection(path).validate()
             read += 1

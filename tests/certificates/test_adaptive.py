@@ -8,7 +8,7 @@ import torch
 
 import suffice as sf
 from suffice.realizations.executed.by_sums import class_table
-from tests.realizations.executed.test_realization import adversarial, exact_of
+from tests.support.executed import adversarial, exact_of
 
 BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-2)
 

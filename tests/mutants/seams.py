@@ -36,7 +36,7 @@ _ITSELF = ("tests/contracts/test_bounds.py::test_a_budget_that_is_the_bound_itse
 _CHUNKS = ("tests/tolerances/test_tolerance.py::test_each_chunk_has_its_own_budgets",)
 _AGREE = ("tests/tolerances/test_tolerance.py::test_certified_and_headroom_agree",)
 _OWN_TIER = ("tests/certificates/test_cascade.py::test_every_state_is_judged_by_its_own_budget_and_bounds",)
-_ORDERS = ("tests/audits/test_rows.py::test_every_order_has_the_verdict_of_its_own_certificate",)
+_ORDERS = ("tests/audits/test_rows_of_orders.py::test_every_order_has_the_verdict_of_its_own_certificate",)
 _NAMED = "tests/contracts/test_registry.py::"
 
 MUTANTS = (

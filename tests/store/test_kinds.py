@@ -19,21 +19,10 @@ from suffice.store.manifest import CollectionError
 from suffice.store.reader import BadRow, open_collection
 from suffice.store.summary import summarize
 from suffice.store.writer import CollectionWriter
-from tests.attacks.test_bad_collections import _column, _set, rewrite_part
 from tests.store.linear_kind import KIND, Head, Hidden, make_hidden
-from tests.store.test_collection import make_states, write
+from tests.support.collections import change_column, make_states, make_supervised, rewrite_part, set_row, write
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-
-
-def make_supervised(count: int = 6, samples: int = 3, *, single: bool = True) -> sf.SupervisedStates:
-    """States of the second objective: embeddings and unit samples in float32 or float64."""
-    states = make_states(count)
-    generator = torch.Generator().manual_seed(8)
-    drawn = torch.randn(count, samples, 8, generator=generator, dtype=torch.float64)
-    drawn = drawn / drawn.norm(dim=2, keepdim=True)
-    beta = 1 + torch.rand(count, generator=generator, dtype=torch.float64)
-    return sf.SupervisedStates(states.bank, states.features, states.labels, drawn.float() if single else drawn, beta)
 
 
 @pytest.mark.parametrize("single", [True, False])
@@ -171,30 +160,30 @@ ROWS = {
 def test_bad_rows_of_supervised_states(tmp_path: Path, name: str) -> None:
     column, value, reason = ROWS[name]
     path = write(tmp_path / "c", make_supervised())
-    rewrite_part(path, _column(column, _set(2, value)))
+    rewrite_part(path, change_column(column, set_row(2, value)))
     with pytest.raises(CollectionError, match=reason):
         open_collection(path).validate()
 
 
 def test_samples_of_no_whole_vector(tmp_path: Path) -> None:
     path = write(tmp_path / "c", make_supervised())
-    rewrite_part(path, _column("samples", lambda values: [b"\0" * 40] * len(values)))
+    rewrite_part(path, change_column("samples", lambda values: [b"\0" * 40] * len(values)))
     with pytest.raises(CollectionError, match="row 0, samples: 40 bytes, where vectors of 32 bytes were expected"):
         open_collection(path).validate()
-    rewrite_part(path, _column("samples", lambda values: [b""] * len(values)))
+    rewrite_part(path, change_column("samples", lambda values: [b""] * len(values)))
     with pytest.raises(CollectionError, match="row 0, samples: 0 bytes"):
         open_collection(path).validate()
 
 
 def test_rows_of_a_kind_of_ones_own_are_checked(tmp_path: Path) -> None:
     path = write(tmp_path / "c", make_hidden())
-    rewrite_part(path, _column("margin", _set(4, -1.0)))
+    rewrite_part(path, change_column("margin", set_row(4, -1.0)))
     bad: list[BadRow] = []
     collection = open_collection(path)
     (batch,) = collection.read_part(collection.parts[0], bad)
     assert bad == [BadRow(part=collection.parts[0], row=4, place="margin", reason="expected >= 0, but got -1.0")]
     assert len(batch) == 8
-    rewrite_part(path, _column("label", _set(1, None)))
+    rewrite_part(path, change_column("label", set_row(1, None)))
     with pytest.raises(CollectionError, match="column label: it has missing values"):
         open_collection(path).validate()
 
@@ -202,7 +191,7 @@ def test_rows_of_a_kind_of_ones_own_are_checked(tmp_path: Path) -> None:
 def test_an_optional_column_is_there_in_all_batches_or_in_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("suffice.store.reader.checked_batch_rows", lambda *_: 10)
     path = write(tmp_path / "c", make_hidden(count=20))
-    rewrite_part(path, _column("label", lambda values: [*values[:10], *[None] * 10]))
+    rewrite_part(path, change_column("label", lambda values: [*values[:10], *[None] * 10]))
     with pytest.raises(CollectionError, match=r"row 10: without \['labels'\], but the rows before it without \[\]"):
         open_collection(path).validate()
 
@@ -210,7 +199,7 @@ def test_an_optional_column_is_there_in_all_batches_or_in_none(tmp_path: Path, m
 def test_what_the_states_refuse_names_file_and_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A check of rows that misses something must not end in an error without a place."""
     path = write(tmp_path / "c", make_supervised())
-    rewrite_part(path, _column("samples", _set(2, np.full((3, 8), 0.5, dtype="<f4").tobytes())))
+    rewrite_part(path, change_column("samples", set_row(2, np.full((3, 8), 0.5, dtype="<f4").tobytes())))
     blind = replace(SAMPLES, wrong=lambda values, _: np.zeros(len(values), dtype=bool))
     kind = kind_named("supervised")
     monkeypatch.setitem(kind.columns, "samples", blind)  # type: ignore[arg-type]

@@ -14,8 +14,7 @@ import torch
 
 import suffice as sf
 from tests.store.linear_kind import make_hidden
-from tests.store.test_collection import make_states, write
-from tests.store.test_kinds import make_supervised
+from tests.support.collections import make_states, make_supervised, write
 
 PARTS = [
     make_states(7, 3, 5, 1),

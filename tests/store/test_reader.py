@@ -12,9 +12,8 @@ import pytest
 
 from suffice.store.manifest import CollectionError
 from suffice.store.reader import open_collection
-from tests.attacks.test_bad_collections import change_entry, change_manifest, rewrite_part
-from tests.store.test_collection import make_states, write
 from tests.store.version_1 import as_version_1
+from tests.support.collections import change_entry, change_manifest, make_states, rewrite_part, write
 
 
 def test_a_part_with_other_rows_is_refused_before_any_is_given(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import suffice as sf
 from suffice.store.manifest import CollectionError
 from suffice.store.reader import open_collection
 from suffice.store.writer import CollectionWriter
-from tests.store.test_collection import make_states, write
 from tests.store.version_1 import as_version_1
+from tests.support.collections import make_states, write
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import safetensors
 import safetensors.torch
 import torch
 
@@ -21,7 +23,9 @@ __all__ = [
     "change_manifest",
     "file_names",
     "make_states",
+    "make_supervised",
     "read_record",
+    "replace_bank",
     "replace_file",
     "rewrite_part",
     "save_record",
@@ -40,7 +44,17 @@ def make_states(count: int = 20, classes: int = 6, dim: int = 8, seed: int = 0, 
     return sf.States(bank, features, torch.randint(0, classes, (count,), generator=generator), tau)
 
 
-def write(path: Path, *parts: sf.States) -> Path:
+def make_supervised(count: int = 6, samples: int = 3, *, single: bool = True) -> sf.SupervisedStates:
+    """States of the second objective: embeddings and unit samples in float32 or float64."""
+    states = make_states(count)
+    generator = torch.Generator().manual_seed(8)
+    drawn = torch.randn(count, samples, 8, generator=generator, dtype=torch.float64)
+    drawn = drawn / drawn.norm(dim=2, keepdim=True)
+    beta = 1 + torch.rand(count, generator=generator, dtype=torch.float64)
+    return sf.SupervisedStates(states.bank, states.features, states.labels, drawn.float() if single else drawn, beta)
+
+
+def write(path: Path, *parts: Any) -> Path:
     """A finished collection of some parts."""
     with sf.CollectionWriter(path, "made by a test") as writer:
         for step, states in enumerate(parts):
@@ -107,13 +121,17 @@ def set_row(row: int, value: object) -> Callable[[list[object]], list[object]]:
 
 
 def change_bank(path: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> None:
-    """Change the first bank; the manifest and the part are made to agree."""
-    name, part = file_names(path)
-    tensors = change(safetensors.torch.load_file(path / name))
-    new = replace_file(path, name, safetensors.torch.save(tensors))
-    digest = new[6:-12]
+    """Change the first bank, of the kind that it says; the manifest and the part are made to agree."""
+    file = path / file_names(path)[0]
+    with safetensors.safe_open(file, framework="pt") as opened:
+        metadata: dict[str, str] | None = opened.metadata()
+    replace_bank(path, safetensors.torch.save(change(safetensors.torch.load_file(file)), metadata=metadata))
+
+
+def replace_bank(path: Path, content: bytes) -> None:
+    """Another bank in the first one's place, and rows that are of it."""
+    digest = replace_file(path, file_names(path)[0], content)[6:-12]
     rewrite_part(path, change_column("bank", lambda values: [digest] * len(values)))
-    assert part
 
 
 def change_manifest(**changes: object) -> Callable[[Path], None]:

@@ -15,10 +15,17 @@ from suffice.verify import verify_audit
 from suffice.verify.digests import read_manifest
 from suffice.verify.layout import wanted_files
 from suffice.verify.report import UnreadableError
-from tests.attacks.test_bad_collections import _column, _set, change_entry, change_manifest, rewrite_part
-from tests.store.test_collection import make_states, write
-from tests.store.test_kinds import make_supervised
 from tests.store.version_1 import as_version_1
+from tests.support.collections import (
+    change_column,
+    change_entry,
+    change_manifest,
+    make_states,
+    make_supervised,
+    rewrite_part,
+    set_row,
+    write,
+)
 from tests.support.tampering import seal
 
 BUDGETS = sf.Budgets(loss=1e-4, probability=1e-3, gradient=1e-3)
@@ -72,23 +79,23 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     "part of another kind": (change_entry(1, kind="supervised"), "part-00000.*this checker does not know the kind"),
     "kind that is a list": (change_entry(1, kind=["a"]), "this checker does not know the kind"),
     "row of another kind": (
-        lambda p: rewrite_part(p, _column("kind", _set(3, "supervised"))),
+        lambda p: rewrite_part(p, change_column("kind", set_row(3, "supervised"))),
         "part-00000.parquet, kind: said contrastive, found supervised",
     ),
     "row of another dimension": (
-        lambda p: rewrite_part(p, _column("dim", _set(3, 9))),
+        lambda p: rewrite_part(p, change_column("dim", set_row(3, 9))),
         "part-00000.parquet, dim: said 8, found 9",
     ),
     "missing label": (
-        lambda p: rewrite_part(p, _column("label", _set(3, None))),
+        lambda p: rewrite_part(p, change_column("label", set_row(3, None))),
         "part-00000.parquet, label: said values, found null",
     ),
     "one feature that is shorter": (
-        lambda p: rewrite_part(p, _column("feature", _set(3, b"1234"))),
+        lambda p: rewrite_part(p, change_column("feature", set_row(3, b"1234"))),
         "feature: said features of one length, found 4 and 32 bytes",
     ),
     "features of another length": (
-        lambda p: rewrite_part(p, _column("feature", lambda values: [b"1234"] * len(values))),
+        lambda p: rewrite_part(p, change_column("feature", lambda values: [b"1234"] * len(values))),
         "feature: said 32 or 64 bytes, found 4 bytes",
     ),
     "claims to be version 1": (change_manifest(version=1), "feature: said fixed-size binary, found binary"),

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from suffice.store.kinds import kind_named
 from suffice.store.reader import Collection
 
 __all__ = ["Group", "Summary", "summarize"]
@@ -48,7 +49,8 @@ def summarize(collection: Collection) -> Summary:
     largest: dict[tuple[Any, ...], float] = {}
     for batch in collection:
         record = collection.manifest.files[f"banks/{batch.bank}.safetensors"]
-        tau = getattr(batch.states, "temperature", None)
+        # one that is stored: states may derive one from other columns
+        tau = batch.states.temperature if "temperature" in kind_named(record.kind).columns else None
         concentrations = getattr(batch.states.bank, "concentrations", None)
         numbers = [None] * len(batch) if tau is None else tau.tolist()
         for where in zip(batch.source, batch.dataset, batch.run, batch.step, numbers, strict=True):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 
 import pytest
 import torch
-from flint import arb, ctx
 from torch import Tensor
 
 import suffice as sf
@@ -21,76 +19,12 @@ from suffice.realizations.executed.by_sums import bounds_ahead, class_table, sum
 from suffice.realizations.executed.program import Executed, execute
 from suffice.realizations.executed.realization import ExecutedRealized, Execution
 from tests.reference.oracle import states_of
+from tests.support.executed import Exact, adversarial, exact_of
 
 BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-3)
 needs_compiler = pytest.mark.skipif(
     shutil.which("g++") is None and shutil.which("clang++") is None, reason="needs a C++ compiler"
 )
-
-
-def exact_outputs(state: sf.States) -> tuple[arb, list[arb], list[arb]]:
-    """Loss, probabilities and gradient from the stored inputs themselves: r^2 = k^2 + 2 k mu.f/tau + |f|^2/tau^2."""
-    bank, y = state.bank, int(state.labels)
-    with ctx.workprec(900):
-        nu, tau = arb(bank.nu), arb(state.temperature.item())
-        u = [arb(x) / tau for x in state.features[0].tolist()]
-        square_u = sum((x * x for x in u), arb(0))
-        mu = []
-        for row in bank.directions.tolist():
-            length = sum((arb(m) ** 2 for m in row), arb(0)).sqrt()
-            mu.append([arb(m) / length for m in row])
-        k = [arb(x) for x in bank.concentrations.tolist()]
-        scores, slopes = [], []
-        for row, kj, c in zip(mu, k, bank.biases.tolist(), strict=True):
-            square = kj * kj + 2 * kj * sum((m * x for m, x in zip(row, u, strict=True)), arb(0)) + square_u
-            r = square.sqrt() if square > 0 else arb(0)
-            scores.append(_phi(nu, r) - _phi(nu, kj) + arb(c))
-            slopes.append(
-                r.bessel_i(nu + 1, scaled=True) / r.bessel_i(nu, scaled=True) / r if r > 0 else 1 / (2 * (nu + 1))
-            )
-        peak = max(scores, key=lambda q: float(q.mid()))
-        weights = [(q - peak).exp() for q in scores]
-        pi = [w / sum(weights, arb(0)) for w in weights]
-        coefficients = [(p - (j == y)) * s for j, (p, s) in enumerate(zip(pi, slopes, strict=True))]
-        total = sum(coefficients, arb(0))
-        gradient = [
-            (sum((w * kj * row[i] for w, kj, row in zip(coefficients, k, mu, strict=True)), arb(0)) + total * x) / tau
-            for i, x in enumerate(u)
-        ]
-        return -pi[y].log(), pi, gradient
-
-
-def _phi(nu: arb, x: arb) -> arb:
-    return x.bessel_i(nu, scaled=True).log() + x - nu * x.log() if x > 0 else -nu * arb(2).log() - (nu + 1).lgamma()
-
-
-@dataclass(frozen=True)
-class Exact:
-    """Exact outputs of some states as sums of two floats, which have a hundred bits."""
-
-    loss: tuple[Tensor, Tensor]
-    pi: tuple[Tensor, Tensor]
-    gradient: tuple[Tensor, Tensor]
-
-
-def _halves(rows: list[list[arb]]) -> tuple[Tensor, Tensor]:
-    with ctx.workprec(900):
-        high = [[float(x.mid()) for x in row] for row in rows]
-        low = [
-            [float((x - arb(h)).mid()) for x, h in zip(row, first, strict=True)]
-            for row, first in zip(rows, high, strict=True)
-        ]
-    return torch.tensor(high, dtype=torch.float64), torch.tensor(low, dtype=torch.float64)
-
-
-def exact_of(states: sf.States) -> Exact:
-    rows = [exact_outputs(states[i : i + 1]) for i in range(len(states))]
-    assert all(x.rad() < 1e-60 * (1 + abs(x)) for loss, pi, gradient in rows for x in (loss, *pi, *gradient))
-    return Exact(
-        loss=_halves([[loss] for loss, _, _ in rows]),
-        pi=_halves([pi for _, pi, _ in rows]),
-        gradient=_halves([gradient for _, _, gradient in rows]),
-    )
 
 
 def violations(
@@ -146,49 +80,6 @@ def by_sums(states: sf.States, executed: Executed, model: str = "proved") -> dic
                 assert (torch.isinf(ours) | (ours <= worst * 1.2)).all()
                 best[rows] = torch.minimum(best[rows], torch.minimum(ours, worst))
     return found
-
-
-def adversarial(seed: int, queries: int, classes: int, dim: int) -> sf.States:
-    """Inputs that make rounding as bad as they can: cancelling products, huge k, nearly equal radii, odd scales."""
-    g = torch.Generator().manual_seed(seed)
-
-    def normal(*size: int) -> torch.Tensor:
-        return torch.randn(*size, generator=g, dtype=torch.float64)
-
-    mu = torch.nn.functional.normalize(normal(classes, dim), dim=1)
-    k = 10 ** (6 * torch.rand(classes, generator=g, dtype=torch.float64) - 1)
-    f = torch.nn.functional.normalize(normal(queries, dim), dim=1)
-    tau = 10 ** (2 * torch.rand(queries, generator=g, dtype=torch.float64) - 2)
-    labels = torch.randint(0, classes, (queries,), generator=g)
-    kind = seed % 7
-    if kind == 0:
-        # products that cancel: f orthogonal to every direction but for the last digits
-        q, _ = torch.linalg.qr(mu[: min(classes, dim - 1)].T)
-        f = f - (f @ q) @ q.T
-        f = torch.nn.functional.normalize(f, dim=1)
-    if kind == 1:
-        # alternating signs of equal size: sums of terms that all cancel
-        mu = torch.sign(normal(classes, dim)) / dim**0.5
-        f = torch.sign(normal(queries, dim)) / dim**0.5
-    if kind == 2:
-        k = torch.full_like(k, 1e5)
-    if kind == 3:
-        # nearly equal radii
-        mu = torch.nn.functional.normalize(mu[:1] + 1e-7 * normal(classes, dim), dim=1)
-        k = 300 * (1 + 1e-8 * normal(classes))
-    if kind == 4:
-        # f = -tau k mu for the first query: zero radius
-        k = k.clamp_max(100.0)
-        f[0] = -tau[0] * k[labels[0]] * mu[labels[0]]
-    if kind == 5:
-        # radii of the size of their own rounding: the executed one may be zero where the exact one is not
-        k = k.clamp(1.0, 100.0)
-        size = 10 ** (-5 + 4 * torch.rand(queries, 1, generator=g, dtype=torch.float64))
-        f = tau[:, None] * (
-            -k[labels][:, None] * mu[labels] + size * torch.nn.functional.normalize(normal(queries, dim), dim=1)
-        )
-    biases = normal(classes) * (0.0, 1.0, 20.0)[seed % 3]
-    return sf.States(sf.ClassBank(mu, k, biases), f, labels, tau)
 
 
 SHAPES = [(2, 6), (3, 16), (5, 33), (7, 64), (12, 128), (2, 7), (30, 40), (4, 512), (150, 8)]

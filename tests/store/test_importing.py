@@ -1,0 +1,78 @@
+"""Files of other people become a collection, and nothing in them is unpickled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from typer.testing import CliRunner
+
+from suffice.cli import app
+from suffice.store.importing import import_states
+from suffice.store.manifest import CollectionError
+from suffice.store.reader import open_collection
+from tests.support.collections import make_states
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".pt"])
+def test_import(tmp_path: Path, suffix: str) -> None:
+    states = make_states(11)
+    tensors = {
+        "features": states.features.float(),
+        "labels": states.labels,
+        "directions": states.bank.directions,
+        "concentrations": states.bank.concentrations,
+        "biases": states.bank.biases,
+        "temperature": torch.tensor([0.1], dtype=torch.float64),
+    }
+    path = tmp_path / f"mine{suffix}"
+    if suffix == ".npz":
+        np.savez(path, **{name: tensor.numpy() for name, tensor in tensors.items()})
+    elif suffix == ".safetensors":
+        safetensors.torch.save_file(tensors, path)
+    else:
+        torch.save(tensors, path)
+    assert import_states(path, tmp_path / "c", source="me") == 11
+    (batch,) = open_collection(tmp_path / "c")
+    assert torch.equal(batch.states.features, states.features)
+    assert batch.source == ["me"] * 11
+    assert batch.run[0] == "mine"
+
+
+def test_import_refuses_what_it_cannot_use(tmp_path: Path) -> None:
+    with pytest.raises(CollectionError, match="there is no such file"):
+        import_states(tmp_path / "x.npz", tmp_path / "c")
+    np.savez(tmp_path / "few.npz", features=np.zeros((2, 8)))
+    with pytest.raises(CollectionError, match="there is no labels, directions, concentrations, temperature"):
+        import_states(tmp_path / "few.npz", tmp_path / "c")
+    (tmp_path / "x.csv").write_text("1,2")
+    with pytest.raises(CollectionError, match=r"ends in \.npz, \.safetensors or \.pt"):
+        import_states(tmp_path / "x.csv", tmp_path / "c")
+    np.savez(tmp_path / "pickled.npz", features=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(CollectionError, match="allow_pickle"):
+        import_states(tmp_path / "pickled.npz", tmp_path / "c")
+    torch.save({"features": Path("evil")}, tmp_path / "evil.pt")
+    with pytest.raises(CollectionError, match="content"):
+        import_states(tmp_path / "evil.pt", tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
+def test_import_command(tmp_path: Path) -> None:
+    states = make_states(4)
+    np.savez(
+        tmp_path / "m.npz",
+        features=states.features,
+        labels=states.labels,
+        directions=states.bank.directions,
+        concentrations=states.bank.concentrations,
+        temperature=np.float64(0.2),
+    )
+    arguments = ["states", "import", str(tmp_path / "m.npz"), "--out", str(tmp_path / "c")]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "4 states written" in done.output
+    assert CliRunner().invoke(app, arguments).exit_code == 2
+    assert CliRunner().invoke(app, ["states", "import", str(tmp_path / "no.npz"), "--out", "x"]).exit_code == 3
