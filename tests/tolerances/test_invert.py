@@ -9,7 +9,9 @@ import torch
 
 import suffice as sf
 from suffice.budgets import accepts
+from suffice.contracts.bounds import Allowances, SoftmaxHead
 from suffice.contracts.conditioned import CONDITIONED
+from suffice.contracts.family import SoftmaxFamily
 from suffice.contracts.registry import contract_named
 from suffice.realizations.analytic import realize_contrastive
 from suffice.tolerances.invert import invert_directly
@@ -55,3 +57,21 @@ def test_a_gradient_budget_that_only_the_ratio_term_reaches(contract: str, bias:
     family = realize_contrastive(states, PAIR).unit_family(contract_named(contract))
     assert family.at(found.b).gradient.item() <= 25.0 < family.at(found.upper).gradient.item()
     assert found.upper <= found.b * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("contract", ["geometry", "conditioned", "centered"])
+def test_a_loss_budget_of_thousands_is_bounded(contract: str) -> None:
+    """A bound on the loss grows with every movement, also with matched gaps far below the gaps (theory, 6.3b)."""
+    head = SoftmaxHead(
+        log_probabilities=torch.log_softmax(_row(0.0, 1.0, 2.0, -3.0)[None], dim=1),
+        target=torch.tensor([1]),
+        gradient_scale=_row(10.0),
+        distances=torch.full((1, 4), 0.5, dtype=torch.float64),
+    )
+    d = _row(1.0, 2.0, 3.0, 0.5)[None]
+    matched = {"to_target": _row(1e-3, 0.0, 2e-3, 1e-3)[None], "to_top": _row(1e-3, 2e-3, 0.0, 1e-3)[None]}
+    unit = Allowances(d=d, a=torch.ones_like(d), **matched)
+    family = SoftmaxFamily(contract=contract_named(contract), head=head, unit=unit)
+    found = invert_directly(family, sf.Budgets(loss=3e5))
+    assert family.at(found.accepted).loss.item() <= 3e5 < family.at(found.rejected).loss.item()
+    assert found.rejected <= found.accepted * (1 + 1e-9)
