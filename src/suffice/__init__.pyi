@@ -8,6 +8,7 @@ from suffice.audits.run import audit as audit
 from suffice.audits.summary import AuditSummary as AuditSummary
 from suffice.audits.summary import GroupSummary as GroupSummary
 from suffice.audits.summary import Spread as Spread
+from suffice.budgets import BudgetError as BudgetError
 from suffice.budgets import Budgets as Budgets
 from suffice.certificates.adaptive import Adaptive as Adaptive
 from suffice.certificates.adaptive import adaptive as adaptive

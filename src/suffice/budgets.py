@@ -11,9 +11,13 @@ from torch import Tensor
 
 from suffice.contracts.bounds import Bounds
 
-__all__ = ["Budgets", "accepts"]
+__all__ = ["BudgetError", "Budgets", "accepts"]
 
 _CLOSED = ("loss", "probability", "gradient")
+
+
+class BudgetError(ValueError):
+    """A budget on something that an objective has no bound for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ def test_what_is_returned_is_within_its_bound(seed: int) -> None:
     for ours, cheapest, met in zip(found.rung, names, found.certified.tolist(), strict=True):
         assert met == (cheapest != "none")
         assert not met or ladder.index(ours) >= ladder.index(cheapest)
-    cheapest = sf.certify(states, BUDGETS, sf.DebyePair(order=2)).cheapest
+    cheapest = sf.certify(states, BUDGETS, sf.DebyePair(order=2)).cheapest()
     assert (cheapest == names).all()
     assert sum(found.share.values()) == pytest.approx(1)
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from flint import arb, ctx
+from typer.testing import CliRunner
 
 import suffice as sf
+from suffice.audits.ledger import read_results
+from suffice.cli import app
 from suffice.objectives.sampling import sample_vmf
+from suffice.pairs.perturbed import PerturbedPair, ramp
 from suffice.realizations.supervised import evaluate_supervised, supervised_uniform_bound
 from suffice.truth import bessel, surrogate
 from suffice.truth.geometry import exact_geometry
@@ -77,3 +83,85 @@ def test_bad_input() -> None:
         evaluate_supervised(bank, z, labels, samples, 0.0, sf.DebyePair())
     with pytest.raises(ValueError, match="Expected directions"):
         sample_vmf(z, torch.ones(2, dtype=torch.float64), 3)
+
+
+def _supervised(seed: int = 0, count: int = 9) -> sf.SupervisedStates:
+    g = torch.Generator().manual_seed(seed)
+
+    def unit(*size: int) -> torch.Tensor:
+        return torch.nn.functional.normalize(torch.randn(*size, generator=g, dtype=torch.float64), dim=-1)
+
+    bank = sf.ClassBank(unit(6, 32), 5 + 60 * torch.rand(6, generator=g, dtype=torch.float64))
+    embeddings = 40 * torch.rand(count, 1, generator=g, dtype=torch.float64) * unit(count, 32)
+    labels = torch.randint(0, 6, (count,), generator=g)
+    beta = 4 + 12 * torch.rand(count, generator=g, dtype=torch.float64)
+    return sf.SupervisedStates(bank, embeddings, labels, unit(count, 5, 32), beta)
+
+
+def test_supervised_states_are_certified_by_their_own_bound() -> None:
+    states, pair = _supervised(), sf.DebyePair(order=2)
+    object.__setattr__(states, "chunk", 4)
+    budget = sf.certify(states, sf.Budgets(loss=1.0), pair).loss.median().item()
+    found = sf.certify(states, sf.Budgets(loss=budget), pair)
+    for n in range(len(states)):
+        one = states[n : n + 1]
+        alone = sf.evaluate_supervised(one.bank, one.embeddings, one.labels, one.samples, one.beta.item(), pair)
+        torch.testing.assert_close(found.loss[n : n + 1], alone.refined_bound, rtol=1e-9, atol=0)
+        assert alone.refined_bound <= alone.uniform_bound
+    assert torch.equal(found.certified, found.loss <= budget)
+    assert torch.equal(found.certified, found.headroom >= 1)
+    assert {*found.verdict} == {"certified", "inconclusive"}
+    tiers = sf.cascade(states, sf.Budgets(loss=budget), pair)
+    assert (tiers.verdict == found.verdict).all()
+    with pytest.raises(TypeError, match="not one softmax"):
+        found.explain(0)
+
+
+@pytest.mark.parametrize("budgets", [sf.Budgets(gradient=1.0), sf.Budgets(loss=1.0, prediction=True)], ids=str)
+def test_budgets_without_a_bound_are_refused(budgets: sf.Budgets) -> None:
+    for judged in (sf.certify, sf.tolerance, sf.cascade):
+        with pytest.raises(
+            ValueError, match=r"Expected budgets in \['loss'\], for which SupervisedStates have a bound"
+        ):
+            judged(_supervised(), budgets, sf.DebyePair())
+    with pytest.raises(TypeError, match="Expected States for scope execution, but got SupervisedStates"):
+        sf.certify(_supervised(), sf.Budgets(loss=1.0), sf.DebyePair(), scope="execution")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_ratio_error_of_b_star_is_harmless(seed: int) -> None:
+    """Ratios that are off by b* times a ramp of slope at most one: the loss stays within its budget."""
+    states, pair, budget = _supervised(seed), sf.DebyePair(order=4), 1e-5
+    found = sf.tolerance(states, sf.Budgets(loss=budget), pair)
+    assert (found.status == "bounded").all()
+    assert (found.upper <= found.b * (1 + 1e-9)).all()
+    torch.testing.assert_close(found.b, found.first_order, rtol=1e-2, atol=0)
+    for n, b in enumerate(found.b.tolist()):
+        one = states[n : n + 1]
+        arguments = (one.bank, one.embeddings, one.labels, one.samples, one.beta.item())
+        plain = sf.evaluate_supervised(*arguments, pair).loss
+        for sign in (-1, 1):
+            moved = sf.evaluate_supervised(*arguments, PerturbedPair(base=pair, bump=ramp, amount=sign * b)).loss
+            assert (moved - plain).abs() <= budget
+
+
+def test_supervised_states_are_audited(tmp_path: Path) -> None:
+    states = _supervised(count=12)
+    with sf.CollectionWriter(tmp_path / "c", "made by a test") as writer:
+        writer.add(states, source="supervised", dataset="random", run="a", step=0)
+    budgets = sf.Budgets(loss=1e-4)
+    result = sf.audit(tmp_path / "c", budgets, out=tmp_path / "a")
+    (columns,) = read_results(tmp_path / "a")
+    found, b = sf.certify(states, budgets, sf.DebyePair()), sf.tolerance(states, budgets, sf.DebyePair())
+    assert columns["loss_bound"].tolist() == found.loss.tolist()
+    assert columns["b"].tolist() == b.b.tolist()
+    assert result.summary.certified == int(found.certified.sum())
+    for order in (1, 6):
+        certified = sf.certify(states, budgets, sf.DebyePair(order=order)).certified
+        assert columns[f"certified_{order}"].tolist() == certified.tolist()
+    shown = CliRunner().invoke(app, ["audit", str(tmp_path / "c"), "--loss", "1e-4", "--out", str(tmp_path / "page")])
+    assert shown.exit_code == int(not found.certified.all()), shown.output
+    assert (tmp_path / "page" / "report.html").is_file()
+    refused = CliRunner().invoke(app, ["audit", str(tmp_path / "c"), "--out", str(tmp_path / "b")])
+    assert refused.exit_code == 2
+    assert "for which SupervisedStates have a bound" in " ".join(refused.output.replace("│", " ").split())

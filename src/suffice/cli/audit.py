@@ -74,6 +74,7 @@ def _run(
 ) -> Audit:
     """Run the audit, write its page, print it for a person or its summary as JSON."""
     from suffice.audits.run import run_audit
+    from suffice.budgets import BudgetError
     from suffice.reports.page import Sketch, write_page
     from suffice.reports.terminal import print_audit
 
@@ -96,6 +97,8 @@ def _run(
                     each=sketch.add,
                 )
             page = write_page(folder, opened, sketch)
+        except BudgetError as error:
+            raise typer.BadParameter(str(error)) from None
         except FileExistsError as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(2) from None

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from suffice.cli.output import collection_at, exit_on_bad_file
-from suffice.store.manifest import CollectionError
 
 if TYPE_CHECKING:
     from suffice.store.reader import Collection
@@ -37,6 +36,7 @@ def inspect(
 def _audited_collection(folder: Path, collection: Path | None) -> Collection:
     """The collection that an audit was about, and no other."""
     from suffice.audits.ledger import read_header
+    from suffice.store.manifest import CollectionError
 
     header = read_header(folder)
     if not (folder / "summary.json").is_file():

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from suffice.store.manifest import CollectionError
-
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -23,6 +21,8 @@ __all__ = ["collection_at", "console_of_width", "exit_on_bad_file", "progress_ba
 @contextmanager
 def exit_on_bad_file(words: str) -> Iterator[None]:
     """Exit 3 where a collection cannot be trusted, with these words and what is wrong."""
+    from suffice.store.manifest import CollectionError
+
     try:
         yield
     except CollectionError as error:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from suffice.budgets import Budgets
+from suffice.budgets import BudgetError, Budgets
 from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.family import Family, SoftmaxFamily
@@ -71,6 +71,8 @@ class Realized(ABC):
     """
 
     _shared: ClassVar[frozenset[str]] = frozenset()
+    # whether it is one softmax, which can be explained class by class
+    by_class: ClassVar[bool] = True
     # the budgets that there is a bound for
     covers: ClassVar[frozenset[str]] = frozenset({"loss", "probability", "gradient", "prediction"})
 
@@ -105,7 +107,7 @@ class Realized(ABC):
         """Raise if there is a budget that this objective has no bound for."""
         missing = [name for name in budgets.names if name not in self.covers]
         if missing:
-            raise ValueError(
+            raise BudgetError(
                 f"Expected budgets in {sorted(self.covers)}, for which {type(self.states).__name__} have a bound, "
                 f"but got {missing}; leave them out"
             )

@@ -97,6 +97,7 @@ class SupervisedRealized(Realized):
     """
 
     _shared = frozenset({"pair"})
+    by_class = False
     covers = frozenset({"loss"})
     states: SupervisedStates
 

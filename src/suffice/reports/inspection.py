@@ -36,7 +36,9 @@ def explain_found(found: dict[str, Any], plan: Plan, collection: Collection) -> 
         f"first order {found['b_first_order']:.4g})",
         f"verdict {found['verdict']}, decided by {found['tier']}, headroom {found['headroom']:.4g}{_cheapest(found)}",
     ]
-    return "\n".join([*lines, str(certificate.explain(0))])
+    if plan.realization.at(certificate.states).by_class:
+        lines.append(str(certificate.explain(0)))
+    return "\n".join(lines)
 
 
 def _cheapest(found: dict[str, Any]) -> str:

@@ -84,6 +84,9 @@ def read_header(audit: Path) -> Header:
 
 def _plan(record: dict[str, Any]) -> Plan:
     names = (*CLOSED, "prediction", "order", *_WORDS)
+    if "realization" in record:
+        kept = record["realization"]
+        raise UnreadableError(HEADER, "plan, realization", "a pair", kept, "this checker does not know the realization")
     if sorted(record) != sorted(names):
         raise UnreadableError(HEADER, "plan", sorted(names), sorted(map(str, record)))
     for name in CLOSED:
