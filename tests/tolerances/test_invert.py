@@ -9,7 +9,9 @@ import torch
 
 import suffice as sf
 from suffice.budgets import accepts
+from suffice.contracts.bounds import Allowances, SoftmaxHead
 from suffice.contracts.conditioned import CONDITIONED
+from suffice.contracts.family import SoftmaxFamily
 from suffice.contracts.registry import contract_named
 from suffice.realizations.analytic import realize_contrastive
 from suffice.tolerances.invert import invert, invert_directly
@@ -67,3 +69,21 @@ def test_what_the_series_leave_open_has_its_own_budgets() -> None:
             budgets = sf.Budgets(loss=each[row].item(), gradient=each[9 - row].item())
             alone = invert_directly(family[torch.tensor([row])], budgets)
             torch.testing.assert_close(found.accepted[row : row + 1], alone.accepted, rtol=3e-9, atol=0)
+
+
+@pytest.mark.parametrize("contract", ["geometry", "conditioned", "centered"])
+def test_a_loss_budget_of_thousands_is_bounded(contract: str) -> None:
+    """A bound on the loss grows with every movement, also with matched gaps far below the gaps (theory, 6.3b)."""
+    head = SoftmaxHead(
+        log_probabilities=torch.log_softmax(_row(0.0, 1.0, 2.0, -3.0)[None], dim=1),
+        target=torch.tensor([1]),
+        gradient_scale=_row(10.0),
+        distances=torch.full((1, 4), 0.5, dtype=torch.float64),
+    )
+    d = _row(1.0, 2.0, 3.0, 0.5)[None]
+    matched = {"to_target": _row(1e-3, 0.0, 2e-3, 1e-3)[None], "to_top": _row(1e-3, 2e-3, 0.0, 1e-3)[None]}
+    unit = Allowances(d=d, a=torch.ones_like(d), **matched)
+    family = SoftmaxFamily(contract=contract_named(contract), head=head, unit=unit)
+    found = invert_directly(family, sf.Budgets(loss=3e5))
+    assert family.at(found.accepted).loss.item() <= 3e5 < family.at(found.rejected).loss.item()
+    assert found.rejected <= found.accepted * (1 + 1e-9)

@@ -118,16 +118,18 @@ def _guess(family: Family, budgets: Budgets) -> Float[Tensor, " queries"]:
 
 
 def _cap(family: Family, budgets: Budgets, guess: Tensor) -> Float[Tensor, " queries"]:
-    """Past this b a row that is accepted is accepted at every b.
+    """Past this b a row that is accepted is accepted at every b (docs/theory, 6.3b).
 
-    Past the reach every exponential has run its course, and only the ratio term still grows: it alone is over the
-    gradient's budget at twice budget over slope. Where nothing is known of the log-probabilities, not even zero is
-    accepted.
+    Past the reach every exponential has run its course: bounds on the loss are 2,000 and grow on, and of the gradient's
+    only the ratio term grows, which alone is over the budget at twice budget over slope. Where nothing is known of the
+    log-probabilities, not even zero is accepted.
     """
     cap = torch.maximum(family.reach(), 4 * guess)
-    gradient = budgets.limits(cap).get("gradient")
-    if gradient is not None:
-        tail = torch.exp(torch.log(2 * gradient) - family.log_tail())
+    limits = budgets.limits(cap)
+    if "loss" in limits:
+        cap = cap * (limits["loss"] / 1000).clamp_min(1)
+    if "gradient" in limits:
+        tail = torch.exp(torch.log(2 * limits["gradient"]) - family.log_tail())
         cap = torch.maximum(cap, torch.where(tail <= _LARGEST, tail, 0.0))
     return torch.where(family.known(), cap, 0.0)
 

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 import torch
+from flint import arb, ctx
 from torch import Tensor
 
 import suffice as sf
