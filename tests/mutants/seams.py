@@ -385,8 +385,8 @@ MUTANTS = (
     Mutant(
         name="invert-cap-short",
         file=_INVERT,
-        old="tail = torch.exp(torch.log(2 * gradient) - family.log_tail())",
-        new="tail = torch.exp(torch.log(gradient / 4) - family.log_tail())",
+        old='tail = torch.exp(torch.log(2 * limits["gradient"]) - family.log_tail())',
+        new='tail = torch.exp(torch.log(limits["gradient"] / 4) - family.log_tail())',
         why="the ratio term is over the budget at budget over slope, and not before",
         kills=("tests/tolerances/test_invert.py::test_a_gradient_budget_that_only_the_ratio_term_reaches",),
     ),
