@@ -36,7 +36,7 @@ _ITSELF = ("tests/contracts/test_bounds.py::test_a_budget_that_is_the_bound_itse
 _CHUNKS = ("tests/tolerances/test_tolerance.py::test_each_chunk_has_its_own_budgets",)
 _AGREE = ("tests/tolerances/test_tolerance.py::test_certified_and_headroom_agree",)
 _OWN_TIER = ("tests/certificates/test_cascade.py::test_every_state_is_judged_by_its_own_budget_and_bounds",)
-_ORDERS = ("tests/audits/test_rows.py::test_every_order_has_the_verdict_of_its_own_certificate",)
+_ORDERS = ("tests/audits/test_orders.py::test_every_order_has_the_verdict_of_its_own_certificate",)
 _NAMED = "tests/contracts/test_registry.py::"
 
 MUTANTS = (
@@ -167,16 +167,16 @@ MUTANTS = (
     Mutant(
         name="completed-nothing-after",
         file=_BASE,
-        old="bound = above(bound + getattr(after, name))",
-        new="bound = above(bound + 0 * getattr(after, name))",
+        old="above(bound + getattr(after, name))",
+        new="above(bound + 0 * getattr(after, name))",
         why="softmax and products over classes are executed too",
         kills=_AFTER,
     ),
     Mutant(
         name="completed-not-outward",
         file=_BASE,
-        old="bound = above(bound + getattr(after, name))",
-        new="bound = bound + getattr(after, name)",
+        old="above(bound + getattr(after, name))",
+        new="(bound + getattr(after, name))",
         why="a sum of bounds rounds down half of the time",
         kills=_AFTER,
     ),
@@ -291,7 +291,7 @@ MUTANTS = (
         old="a=torch.where(r > 0, self.off.high / r.clamp_min(1e-300), 1.0)",
         new="a=torch.ones_like(r)",
         why="b at the executed radius is b |v|/r of a vector that is longer than that",
-        kills=(f"{_IN_EXECUTED}test_the_unit_family_reaches_the_exact_vectors",),
+        kills=("tests/realizations/executed/test_unit.py::test_the_unit_family_reaches_the_exact_vectors",),
     ),
     Mutant(
         name="executed-unit-gaps",
@@ -299,7 +299,7 @@ MUTANTS = (
         old="ends = Endpoints(geometry=exact, of_gap=self.off.of_gap, low=self.off.low, high=self.off.high)",
         new="ends = Endpoints.computed(exact)",
         why="the gap is that to the exact radius, not to the executed one",
-        kills=(f"{_IN_EXECUTED}test_the_unit_family_reaches_the_exact_vectors",),
+        kills=("tests/realizations/executed/test_unit.py::test_the_unit_family_reaches_the_exact_vectors",),
     ),
     Mutant(
         name="supervised-attraction",
@@ -385,8 +385,8 @@ MUTANTS = (
     Mutant(
         name="invert-cap-short",
         file=_INVERT,
-        old="tail = torch.exp(torch.log(2 * gradient) - family.log_tail())",
-        new="tail = torch.exp(torch.log(gradient / 4) - family.log_tail())",
+        old="- family.log_tail())",
+        new="- family.log_tail() - 2)",
         why="the ratio term is over the budget at budget over slope, and not before",
         kills=("tests/tolerances/test_invert.py::test_a_gradient_budget_that_only_the_ratio_term_reaches",),
     ),

@@ -42,6 +42,18 @@ def test_inversion_by_series_is_the_direct_one(budgets: sf.Budgets) -> None:
         assert torch.equal(torch.isfinite(quick.upper), bounded)
 
 
+def test_what_the_series_leave_open_has_its_own_budgets() -> None:
+    """Budgets from 1e-9, which series settle, to 1, which they do not, in any order: each as if it were alone."""
+    for states in many_states(40, queries=10, shapes=[(7, 64), (20, 33)]):
+        each = torch.logspace(0, -9, 10, dtype=torch.float64).roll(3)
+        family = realize_contrastive(states, PAIR).unit_family(CONDITIONED)
+        found = invert(family, sf.Budgets(loss=each, gradient=each.flip(0)))
+        for row in range(10):
+            budgets = sf.Budgets(loss=each[row].item(), gradient=each[9 - row].item())
+            alone = invert_directly(family[torch.tensor([row])], budgets)
+            torch.testing.assert_close(found.accepted[row : row + 1], alone.accepted, rtol=3e-9, atol=0)
+
+
 @pytest.mark.parametrize("contract", ["geometry", "conditioned", "centered"])
 @pytest.mark.parametrize("bias", [0.0, 20.0, 40.0, 100.0])
 def test_a_gradient_budget_that_only_the_ratio_term_reaches(contract: str, bias: float) -> None:
@@ -55,15 +67,3 @@ def test_a_gradient_budget_that_only_the_ratio_term_reaches(contract: str, bias:
     family = realize_contrastive(states, PAIR).unit_family(contract_named(contract))
     assert family.at(found.b).gradient.item() <= 25.0 < family.at(found.upper).gradient.item()
     assert found.upper <= found.b * (1 + 1e-9)
-
-
-def test_what_the_series_leave_open_has_its_own_budgets() -> None:
-    """Budgets from 1e-9, which series settle, to 1, which they do not, in any order: each as if it were alone."""
-    for states in many_states(40, queries=10, shapes=[(7, 64), (20, 33)]):
-        each = torch.logspace(0, -9, 10, dtype=torch.float64).roll(3)
-        family = realize_contrastive(states, PAIR).unit_family(CONDITIONED)
-        found = invert(family, sf.Budgets(loss=each, gradient=each.flip(0)))
-        for row in range(10):
-            budgets = sf.Budgets(loss=each[row].item(), gradient=each[9 - row].item())
-            alone = invert_directly(family[torch.tensor([row])], budgets)
-            torch.testing.assert_close(found.accepted[row : row + 1], alone.accepted, rtol=3e-9, atol=0)
