@@ -31,6 +31,7 @@ _REFUSED = (f"{_IN_BASE}test_a_budget_without_a_bound_is_refused",)
 _IN_ENDPOINTS = "tests/realizations/test_endpoints.py::"
 _IN_SUPERVISED = "tests/realizations/test_supervised.py::"
 _IN_EXECUTED = "tests/realizations/executed/test_realization.py::"
+_IN_UNIT = "tests/realizations/executed/test_unit.py::"
 _IN_FAMILY = "tests/contracts/test_family.py::"
 _ITSELF = ("tests/contracts/test_bounds.py::test_a_budget_that_is_the_bound_itself",)
 _CHUNKS = ("tests/tolerances/test_tolerance.py::test_each_chunk_has_its_own_budgets",)
@@ -283,7 +284,7 @@ MUTANTS = (
         old="return self._matched_rounding if Needs.MATCHED_GAPS in needs else self._rounding",
         new="return replace(self._rounding, to_target=0 * self._rounding.d, to_top=0 * self._rounding.d)",
         why="differences of score errors have the rounding of both",
-        kills=(f"{_IN_EXECUTED}test_no_execution_breaks_its_bound",),
+        kills=(f"{_IN_UNIT}test_differences_of_executed_scores_have_the_rounding_of_both",),
     ),
     Mutant(
         name="executed-unit-ratio",
@@ -291,7 +292,7 @@ MUTANTS = (
         old="a=torch.where(r > 0, self.off.high / r.clamp_min(1e-300), 1.0)",
         new="a=torch.ones_like(r)",
         why="b at the executed radius is b |v|/r of a vector that is longer than that",
-        kills=("tests/realizations/executed/test_unit.py::test_the_unit_family_reaches_the_exact_vectors",),
+        kills=(f"{_IN_UNIT}test_the_unit_family_reaches_the_exact_vectors",),
     ),
     Mutant(
         name="executed-unit-gaps",
@@ -299,7 +300,7 @@ MUTANTS = (
         old="ends = Endpoints(geometry=exact, of_gap=self.off.of_gap, low=self.off.low, high=self.off.high)",
         new="ends = Endpoints.computed(exact)",
         why="the gap is that to the exact radius, not to the executed one",
-        kills=("tests/realizations/executed/test_unit.py::test_the_unit_family_reaches_the_exact_vectors",),
+        kills=(f"{_IN_UNIT}test_the_unit_family_reaches_the_exact_vectors",),
     ),
     Mutant(
         name="supervised-attraction",
