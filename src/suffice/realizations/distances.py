@@ -62,7 +62,8 @@ def class_distances(
     weights = (shares * slopes).scatter(1, top[:, None], -at_class(slopes, top)[:, None])
     direct = safe_length(combine(states, weights))
 
-    # the exact shares are up to e^{2 eps} larger
+    # the exact shares are up to e^{2 eps} larger. That is more than enough: a share times the mass of the others is a
+    # probability, which is up to e^{eps} larger, and by that all of `nearest` is raised below
     grown = torch.exp(2 * error)
 
     def over_both(values: Tensor) -> Tensor:
