@@ -332,8 +332,8 @@ MUTANTS = (
         old="grown = torch.exp(2 * error)",
         new="grown = torch.ones_like(error)",
         why="the exact shares of the others may be larger than the computed ones",
-        argued="a share times the mass of the others is a probability, which is up to e^{eps} larger, "
-        "and by that all of `nearest` is raised below",
+        argued="to grow is more than enough: a share times the mass of the others is a probability, "
+        "and how much larger that may be is counted with the mass below",
     ),
     # families and their inverse
     Mutant(

@@ -9,7 +9,6 @@ import torch
 
 import suffice as sf
 from suffice.budgets import accepts
-from suffice.contracts.bounds import Bounds
 from suffice.contracts.conditioned import CONDITIONED
 from suffice.contracts.registry import contract_named
 from suffice.realizations.analytic import realize_contrastive
@@ -49,7 +48,7 @@ def test_what_was_found_at_one_has_the_last_word() -> None:
     ends = _row(0.5, 1 - 1e-10, 1.0, 1 + 1e-10, 2.0)
     found = Inverse(accepted=ends, rejected=ends * (1 + 1e-9), binding=torch.zeros(5, dtype=torch.long), evaluations=7)
     for share, met in ((1.0, True), (1 + 1e-15, False)):
-        bounds = Bounds(**dict.fromkeys(("loss", "probability", "gradient", "margin_use"), 0 * ends + share))
+        bounds = sf.Bounds(**dict.fromkeys(("loss", "probability", "gradient", "margin_use"), 0 * ends + share))
         at = with_one(found, bounds, sf.Budgets(probability=2.0, gradient=1.0))
         assert (at.accepted >= 1).tolist() == [met] * 5
         assert (at.accepted > 0).all()

@@ -62,13 +62,14 @@ def class_distances(
     weights = (shares * slopes).scatter(1, top[:, None], -at_class(slopes, top)[:, None])
     direct = safe_length(combine(states, weights))
 
-    # the exact shares are up to e^{2 eps} larger. That is more than enough: a share times the mass of the others is a
-    # probability, which is up to e^{eps} larger, and by that all of `nearest` is raised below
+    # the exact shares are up to e^{2 eps} larger
     grown = torch.exp(2 * error)
 
     def over_both(values: Tensor) -> Tensor:
         return (shares * values).sum(dim=1) * grown + at_class(values, top)
 
+    # to grow is more than enough: a share times the mass of the others is a probability, and how much larger that may
+    # be is counted with the mass below
     nearest = direct + gamma * over_both(size) + over_both(away) + torch.expm1(2 * error) * over_both(rho)
     rho = (rho + away + moved[:, None]).scatter(1, top[:, None], (nearest * torch.exp(log_rest + error))[:, None])
     # outward: a distance that underflowed is the smallest normal number
