@@ -170,8 +170,8 @@ MUTANTS = (
     Mutant(
         name="execution-rows-outside",
         file=_BASE,
-        old="kept = bound if inside is None else torch.where(inside, bound, torch.inf)",
-        new="kept = bound",
+        old="kept = found if inside is None else torch.where(inside, found, torch.inf)",
+        new="kept = found",
         why="rows that left the model of rounding were computed on as zeros",
         kills=(f"{_OUTPUTS}test_rows_that_left_the_model_have_no_bound",),
     ),

@@ -13,11 +13,8 @@ import suffice as sf
 from suffice.audits.ledger import read_results
 from suffice.cli import app
 from suffice.objectives.sampling import sample_vmf
-from suffice.objectives.supervised import SupervisedStates
 from suffice.pairs.perturbed import PerturbedPair, ramp
 from suffice.realizations.supervised import (
-    SampledAllowances,
-    SupervisedRealized,
     evaluate_supervised,
     supervised_uniform_bound,
 )
@@ -84,7 +81,7 @@ def test_both_bounds_contain_the_actual_error(order: int, seed: int) -> None:
 def test_probabilities_that_are_known_to_a_factor() -> None:
     """The bound at log-probabilities that are off is within the one that knows by how much."""
     g = torch.Generator().manual_seed(0)
-    made = SupervisedRealized(SupervisedStates(*_problem(1), 16.0), sf.DebyePair(order=2))
+    made = sf.Analytic(sf.DebyePair(order=2)).at(sf.SupervisedStates(*_problem(1), 16.0))
     plain, eps = made.refined(made.own()), 0.1
     log_pi, nothing = made.log_probabilities, torch.zeros_like(made.slacks)
     made.slacks = nothing + torch.expm1(torch.tensor(3 * eps, dtype=torch.float64))
@@ -102,9 +99,10 @@ def test_probabilities_that_are_known_to_a_factor() -> None:
 def test_the_attraction_is_a_product_of_two_ratios_that_are_off() -> None:
     """Without score errors the bound is that of beta cos (A(a) A(k) - R(a) R(k)), which corners attain."""
     bank, z, labels, samples = _problem(2)
-    made = SupervisedRealized(SupervisedStates(bank, z, labels, samples, 16.0), sf.DebyePair(order=2))
+    made = sf.Analytic(sf.DebyePair(order=2)).at(sf.SupervisedStates(bank, z, labels, samples, 16.0))
     size = torch.full_like(made.like, 0.2)
-    found = made.refined(SampledAllowances(d=torch.zeros_like(made.gaps), at_length=size, at_target=size))
+    kind = type(made.own())
+    found = made.refined(kind(d=torch.zeros_like(made.gaps), at_length=size, at_target=size))
     cosine = torch.nn.functional.cosine_similarity(z, bank.directions[labels]).abs()
     worst = torch.zeros_like(found)
     for one in (-0.2, 0.2):

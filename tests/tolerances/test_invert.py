@@ -14,7 +14,8 @@ from suffice.contracts.conditioned import CONDITIONED
 from suffice.contracts.family import SoftmaxFamily
 from suffice.contracts.registry import contract_named
 from suffice.realizations.analytic import realize_contrastive
-from suffice.tolerances.invert import invert, invert_directly
+from suffice.tolerances.bracket import Inverse
+from suffice.tolerances.invert import invert, invert_directly, with_one
 from tests.reference.states import many_states
 
 PAIR = sf.DebyePair(order=2)
@@ -42,6 +43,35 @@ def test_inversion_by_series_is_the_direct_one(budgets: sf.Budgets) -> None:
         bounded = torch.isfinite(direct.rejected)
         torch.testing.assert_close(quick.b[bounded], direct.accepted[bounded], rtol=3e-9, atol=0)
         assert torch.equal(torch.isfinite(quick.upper), bounded)
+
+
+def test_what_was_found_at_one_has_the_last_word() -> None:
+    """A bracket that lies on the other side of 1 by less than its width, or far away, ends at 1 or before."""
+    ends = _row(0.5, 1 - 1e-10, 1.0, 1 + 1e-10, 2.0)
+    found = Inverse(accepted=ends, rejected=ends * (1 + 1e-9), binding=torch.zeros(5, dtype=torch.long), evaluations=7)
+    for share, met in ((1.0, True), (1 + 1e-15, False)):
+        bounds = sf.Bounds(**dict.fromkeys(("loss", "probability", "gradient", "margin_use"), 0 * ends + share))
+        at = with_one(found, bounds, sf.Budgets(probability=2.0, gradient=1.0))
+        assert (at.accepted >= 1).tolist() == [met] * 5
+        assert (at.accepted > 0).all()
+        if not met:
+            assert (at.rejected <= 1).all()
+            # where 1 is the rejected end, what rejects it binds
+            assert at.binding[3:].tolist() == [1, 1]
+        far = 4 if met else 0
+        assert at.accepted[far] == ends[far]
+
+
+def test_what_the_series_leave_open_has_its_own_budgets() -> None:
+    """Budgets from 1e-9, which series settle, to 1, which they do not, in any order: each as if it were alone."""
+    for states in many_states(40, queries=10, shapes=[(7, 64), (20, 33)]):
+        each = torch.logspace(0, -9, 10, dtype=torch.float64).roll(3)
+        family = realize_contrastive(states, PAIR).unit_family(CONDITIONED)
+        found = invert(family, sf.Budgets(loss=each, gradient=each.flip(0)))
+        for row in range(10):
+            budgets = sf.Budgets(loss=each[row].item(), gradient=each[9 - row].item())
+            alone = invert_directly(family[torch.tensor([row])], budgets)
+            torch.testing.assert_close(found.accepted[row : row + 1], alone.accepted, rtol=3e-9, atol=0)
 
 
 @pytest.mark.parametrize("contract", ["geometry", "conditioned", "centered"])

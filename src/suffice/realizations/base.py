@@ -146,19 +146,24 @@ class Realized(ABC):
         return self.completed(contract.bounds(self.head(contract.needs), allowed))
 
     def completed(self, bounds: Bounds) -> Bounds:
-        """A contract's bounds with what comes after the scores; infinite where the realization left."""
+        """A contract's bounds with what comes after the scores."""
         after, inside = self.after, self.inside
         if after is None and inside is None:
             return bounds
 
         def total(name: str) -> Tensor:
             bound: Tensor = getattr(bounds, name)
-            if after is not None and name != "margin_use":
-                bound = above(bound + getattr(after, name))
-            kept = bound if inside is None else torch.where(inside, bound, torch.inf)
+            found = bound if after is None else above(bound + getattr(after, name))
+            kept = found if inside is None else torch.where(inside, found, torch.inf)
             return kept.nan_to_num(nan=torch.inf, posinf=torch.inf)
 
-        return Bounds(**{name: total(name) for name in ("loss", "probability", "gradient", "margin_use")})
+        use = bounds.margin_use
+        return Bounds(
+            loss=total("loss"),
+            probability=total("probability"),
+            gradient=total("gradient"),
+            margin_use=use if inside is None else torch.where(inside, use, torch.inf),
+        )
 
     def own_family(self, contract: Contract) -> Family:
         """Multiples of all of its own allowances: their inverse is the headroom."""

@@ -68,6 +68,8 @@ def class_distances(
     def over_both(values: Tensor) -> Tensor:
         return (shares * values).sum(dim=1) * grown + at_class(values, top)
 
+    # to grow is more than enough: a share times the mass of the others is a probability, and how much larger that may
+    # be is counted with the mass below
     nearest = direct + gamma * over_both(size) + over_both(away) + torch.expm1(2 * error) * over_both(rho)
     rho = (rho + away + moved[:, None]).scatter(1, top[:, None], (nearest * torch.exp(log_rest + error))[:, None])
     # outward: a distance that underflowed is the smallest normal number

@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 import torch
-from flint import arb, ctx
 from torch import Tensor
 
 import suffice as sf
@@ -19,7 +18,6 @@ from suffice.pairs.constants import valid_orders
 from suffice.realizations.executed.by_sums import bounds_ahead, class_table, summed_bounds
 from suffice.realizations.executed.program import Executed, execute
 from suffice.realizations.executed.realization import ExecutedRealized, Execution
-from tests.reference.oracle import states_of
 from tests.support.executed import Exact, adversarial, exact_of
 
 BUDGETS = sf.Budgets(loss=1e-3, gradient=1e-3)
@@ -416,26 +414,3 @@ def test_autocast_changes_nothing() -> None:
     assert torch.equal(inside.scores, plain.scores)
     assert torch.equal(inside.gradient, plain.gradient)
     assert torch.equal(analytic.gradient, sf.certify(states, BUDGETS, sf.DebyePair(order=2)).gradient)
-
-
-def test_the_unit_family_reaches_the_exact_vectors() -> None:
-    """Radii that are all rounding in float32: gaps to the exact radius, and |v|/r with the exact length of v."""
-    g = torch.Generator().manual_seed(0)
-    longest = 0.0
-    for size in torch.logspace(-4.5, -2, 60, dtype=torch.float64).tolist():
-        mean, side = torch.nn.functional.normalize(torch.randn(2, 6, generator=g, dtype=torch.float64), dim=1)
-        side = torch.nn.functional.normalize(side - (side @ mean) * mean, dim=0)
-        mu = torch.nn.functional.normalize(torch.stack([mean + size * side, mean - size * side]), dim=1)
-        k = 1 + torch.rand(1, generator=g, dtype=torch.float64).item()
-        state = sf.States(sf.ClassBank(mu, [k, k]), -k * mean[None], [0], 1.0)
-        made = Execution(sf.DebyePair(order=2), torch.float32).at(state)
-        unit, radii = made.unit(), made.geometry.radii
-        with ctx.workprec(400):
-            exact = states_of(state)[0].at(400)
-            for j, r in enumerate(exact.r):
-                assert abs(r - exact.k[j]) <= arb(unit.d[0, j].item())
-                if radii[0, j] > 0:
-                    share = r / arb(radii[0, j].item())
-                    assert share <= arb(unit.a[0, j].item()) * (1 + arb(1e-14))
-                    longest = max(longest, float(share))
-    assert longest > 1.5
