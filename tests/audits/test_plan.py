@@ -79,7 +79,7 @@ def test_a_realization_of_ones_own_is_read_back(builders: dict[str, Any]) -> Non
 
     plan = Plan(loss=1.0, given=Mine(sf.DebyePair(order=5)))
     assert plan.record()["realization"] == {"name": "mine", "order": 5}
-    with pytest.raises(ValueError, match="but the audit is of 'mine'; call suffice.register_realization"):
+    with pytest.raises(ValueError, match=r"but the audit is of 'mine'; call suffice\.register_realization"):
         Plan.from_record(plan.record())
 
     def build(record: dict[str, Any]) -> Mine:

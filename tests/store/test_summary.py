@@ -31,7 +31,9 @@ def test_info_command(tmp_path: Path) -> None:
 
 def test_states_are_counted_by_where_they_come_from(tmp_path: Path) -> None:
     base = make_states(5)
-    warm = sf.States(base.bank, base.features, base.labels, [0.1, 0.1, 0.1, 0.5, 0.5])
+    warm = sf.States(
+        base.bank, base.features, base.labels, torch.tensor([0.1, 0.1, 0.1, 0.5, 0.5], dtype=torch.float64)
+    )
     large = sf.ClassBank(base.bank.directions, torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 900.0]))
     with sf.CollectionWriter(tmp_path / "c", "here") as writer:
         writer.add(warm, source="a", dataset="x", run="r", step=0)

@@ -63,9 +63,13 @@ def test_a_part_is_there_when_add_returns(tmp_path: Path) -> None:
 
 
 def test_an_error_leaves_it_unfinished(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), CollectionWriter(tmp_path / "c", "p") as writer:
-        writer.add(make_states(2), source="s", dataset="d", run="r", step=0)
-        raise KeyError
+    def stopped() -> None:
+        with CollectionWriter(tmp_path / "c", "p") as writer:
+            writer.add(make_states(2), source="s", dataset="d", run="r", step=0)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        stopped()
     with pytest.raises(CollectionError, match="partial=True"):
         open_collection(tmp_path / "c")
 
@@ -110,6 +114,6 @@ def test_directions_in_float32_are_the_bank_that_is_certified(tmp_path: Path) ->
     (batch,) = open_collection(tmp_path / "c")
     rounded = make_states().bank.directions.float().double()
     assert torch.equal(batch.states.bank.directions, sf.ClassBank(rounded, [1.0] * 6).directions)
-    with pytest.raises(ValueError, match="Expected directions to be torch.float32 or torch.float64"):
+    with pytest.raises(ValueError, match=r"Expected directions to be torch\.float32 or torch\.float64"):
         CollectionWriter(tmp_path / "d", "", directions=torch.float16)
     assert not (tmp_path / "d").exists()
