@@ -12,7 +12,10 @@ import torch
 
 import suffice as sf
 from suffice.audits.ledger import read_results
+from suffice.audits.plan import Plan
+from suffice.audits.rows import ORDERS, audit_states
 from suffice.contracts.bounds import Bounds
+from suffice.realizations.analytic import Analytic
 from suffice.realizations.executed.by_sums import summed_bounds
 from tests.support.collections import make_states, write
 
@@ -92,3 +95,55 @@ def _by_sums(states: sf.States) -> dict[str, Bounds]:
             found[rung.name] = summed_bounds(states, rung.execute(states), table)
     assert len(found) >= 6
     return found
+
+
+@pytest.mark.parametrize("contract", ["geometry", "conditioned", "centered"])
+@pytest.mark.parametrize("prediction", [True, False])
+def test_every_order_has_its_own_verdict(contract: str, prediction: bool) -> None:
+    """Decided by the conditioned headroom as far as that goes: the same as a certificate of that order."""
+    states = make_states(25, 6, 16, 3)
+    plan = Plan(loss=1e-5, gradient=1e-4, prediction=prediction, contract=contract)
+    columns = audit_states(states, plan)
+    certified = []
+    for order in ORDERS:
+        told = sf.certify(states, plan.budgets, sf.DebyePair(order=order), contract)
+        assert columns[f"certified_{order}"].tolist() == told.certified.tolist()
+        certified.append(told.certified.numpy())
+    cheapest = [next((n for n, met in zip(ORDERS, row, strict=True) if met), 0) for row in np.stack(certified, axis=1)]
+    assert columns["cheapest_order"].tolist() == cheapest
+    assert len(set(cheapest)) > 1
+
+
+def test_every_order_is_proved_from_five_dimensions_on() -> None:
+    """The fewest that a bank may have: nu = 3/2."""
+    columns = audit_states(make_states(3, 3, 5), Plan(loss=1.0))
+    assert all(np.isfinite(columns[f"headroom_{order}"]).all() for order in ORDERS)
+
+
+def test_chunks_change_nothing() -> None:
+    states = make_states(20, 6, 16)
+    cut = states[:]
+    object.__setattr__(cut, "chunk", 6)
+    for plan in (Plan(loss=1e-4), Plan(loss=1e-4, scope="execution", dtype="float32")):
+        whole, parts = audit_states(states, plan), audit_states(cut, plan)
+        assert list(whole) == list(parts)
+        for name in ("verdict", "tier", "status", "cheapest_order"):
+            assert whole[name].tolist() == parts[name].tolist()
+        np.testing.assert_allclose(whole["b"], parts["b"], rtol=1e-6)
+        np.testing.assert_allclose(whole["loss_bound"], parts["loss_bound"], rtol=1e-6)
+
+
+def test_a_tier_only_where_the_contract_certifies() -> None:
+    """The cascade ends in the centred contract; a weaker contract has the last word."""
+    states = make_states(25, 6, 16, 3)
+    weak = audit_states(states, Plan(loss=1e-4, contract="geometry"))
+    strong = audit_states(states, Plan(loss=1e-4))
+    assert ((weak["tier"] == "none") == (weak["verdict"] == "inconclusive")).all()
+    assert (weak["tier"] == "none").sum() > (strong["tier"] == "none").sum()
+
+
+def test_a_realization_of_ones_own_has_no_orders() -> None:
+    columns = audit_states(make_states(4, 6, 16), Plan(loss=1e-4, given=Analytic(sf.DebyePair(order=3))))
+    assert not any(name.startswith(("certified_", "headroom_", "cheapest")) for name in columns)
+    told = sf.certify(make_states(4, 6, 16), sf.Budgets(loss=1e-4), sf.DebyePair(order=3))
+    assert np.array_equal(columns["headroom"], told.headroom.numpy())

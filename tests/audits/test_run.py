@@ -1,4 +1,4 @@
-"""The audit: its rows are what the library says, its folder is never mixed, and a killed run ends in the same bytes."""
+"""The audit as a whole: its folder is never mixed, and a killed run ends in the same bytes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ import pytest
 from typer.testing import CliRunner
 
 import suffice as sf
+from suffice.audits.plan import Plan
+from suffice.audits.run import result_batches, run_audit
 from suffice.cli import app
 from tests.support.collections import change_column, make_states, rewrite_part, set_row, write
 
@@ -162,3 +164,38 @@ def test_float32_certifies_less_than_float64(tmp_path: Path) -> None:
         counts[dtype] = audit.summary.certified
         assert audit.scope == "execution"
     assert counts == {"float32": 0, "float64": 30}
+
+
+def test_progress_results_and_what_the_audit_says_of_itself(tmp_path: Path) -> None:
+    """Told once a batch, also of batches that an earlier run has finished; shown once, in order."""
+    collection = sf.open_collection(_collection(tmp_path / "c"))
+    plan = Plan(loss=1e-4, gradient=1e-3)
+    for _ in range(2):
+        ticks: list[int] = []
+        ids: list[str] = []
+        found = run_audit(
+            collection, plan, tmp_path / "a", tick=ticks.append, each=lambda part, ids=ids: ids.extend(part["id"])
+        )
+        assert ticks == [30, 20, 10]
+        assert ids == [name for batch in collection for name in batch.ids]
+        assert (found.plan, found.path, found.scope) == (plan, tmp_path / "a", "analytic")
+    record = json.loads((tmp_path / "a" / "summary.json").read_text())
+    assert record["run"]["collection"] == str(collection.path)
+    assert record["plan"] == plan.record()
+    assert record["fingerprint"] == plan.fingerprint(collection.digest, sf.__version__, False)
+
+
+def test_batches_are_cut_to_result_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the collection is read; bad rows are told once a part."""
+    monkeypatch.setattr("suffice.audits.run._ROWS", 7)
+    path = write(tmp_path / "c", make_states(20), make_states(4, seed=1))
+    rewrite_part(path, change_column("label", set_row(4, 99)))
+    noted = []
+    batches = list(
+        result_batches(
+            sf.open_collection(path), skip_bad=True, note=lambda part, bad: noted.append((part[-13:], len(bad)))
+        )
+    )
+    assert [len(batch) for batch in batches] == [7, 7, 5, 4]
+    assert [row for batch in batches[:3] for row in batch.rows] == [row for row in range(20) if row != 4]
+    assert noted == [("00000.parquet", 1), ("00001.parquet", 0)]

@@ -76,3 +76,44 @@ def test_import_command(tmp_path: Path) -> None:
     assert "4 states written" in done.output
     assert CliRunner().invoke(app, arguments).exit_code == 2
     assert CliRunner().invoke(app, ["states", "import", str(tmp_path / "no.npz"), "--out", "x"]).exit_code == 3
+
+
+def test_values_that_are_no_states_name_the_file(tmp_path: Path) -> None:
+    """And nothing is left behind of a collection that was not made."""
+    states = make_states(4)
+    right = {
+        "features": states.features.numpy(),
+        "labels": states.labels.numpy(),
+        "directions": states.bank.directions.numpy(),
+        "concentrations": states.bank.concentrations.numpy(),
+        "temperature": np.float64(0.2),
+    }
+    for name, value, reason in (
+        ("labels", np.array([0, 1, 2, 9]), "labels"),
+        ("features", np.full((4, 8), np.nan), "features"),
+        ("temperature", np.float64(0), "temperature"),
+        ("directions", 2 * right["directions"], "norm 1"),
+        ("concentrations", -right["concentrations"], "concentrations"),
+    ):
+        np.savez(tmp_path / "x.npz", **{**right, name: value})
+        with pytest.raises(CollectionError, match=rf"x\.npz: values: .*{reason}"):
+            import_states(tmp_path / "x.npz", tmp_path / "c")
+        assert not (tmp_path / "c").exists()
+
+
+def test_appending_keeps_what_is_there(tmp_path: Path) -> None:
+    states = make_states(4)
+    arrays = {name: getattr(states, name).numpy() for name in ("features", "labels", "temperature")}
+    arrays |= {name: getattr(states.bank, name).numpy() for name in ("directions", "concentrations")}
+    np.savez(tmp_path / "one.npz", **arrays)
+    assert import_states(tmp_path / "one.npz", tmp_path / "c", run="r", step=1) == 4
+    with pytest.raises(FileExistsError, match="append=True"):
+        import_states(tmp_path / "one.npz", tmp_path / "c")
+    assert import_states(tmp_path / "one.npz", tmp_path / "c", append=True, dataset="d") == 4
+    collection = open_collection(tmp_path / "c")
+    collection.validate()
+    assert len(collection) == 8
+    assert collection.provenance == "imported from one.npz"
+    first, second = collection
+    assert (first.run[0], first.step[0], second.run[0], second.dataset[0]) == ("r", 1, "one", "d")
+    assert torch.equal(first.states.temperature, states.temperature)

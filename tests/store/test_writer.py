@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import suffice as sf
 from suffice.store.manifest import CollectionError
 from suffice.store.reader import open_collection
 from suffice.store.writer import CollectionWriter
@@ -47,3 +48,72 @@ def test_writer_refuses_bad_ids(tmp_path: Path) -> None:
             writer.add(make_states(2), source="s", dataset="d", run="r", step=0, ids=ids)
     with pytest.raises(ValueError, match="at least one state"):
         writer.add(make_states(2)[:0], source="s", dataset="d", run="r", step=0)
+
+
+def test_a_part_is_there_when_add_returns(tmp_path: Path) -> None:
+    """For another process as well: marked as unfinished until it is closed."""
+    writer = CollectionWriter(tmp_path / "c", "p")
+    for step in range(3):
+        writer.add(make_states(2, seed=step), source="s", dataset="d", run="r", step=step)
+        found = open_collection(tmp_path / "c", partial=True)
+        found.validate()
+        assert (len(found), len(found.parts)) == (2 * step + 2, step + 1)
+    writer.close()
+    assert open_collection(tmp_path / "c").manifest.finished
+
+
+def test_an_error_leaves_it_unfinished(tmp_path: Path) -> None:
+    def stopped() -> None:
+        with CollectionWriter(tmp_path / "c", "p") as writer:
+            writer.add(make_states(2), source="s", dataset="d", run="r", step=0)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        stopped()
+    with pytest.raises(CollectionError, match="partial=True"):
+        open_collection(tmp_path / "c")
+
+
+def test_a_part_that_could_not_be_written_is_in_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither are its states counted, and the next one takes its place."""
+    writer = CollectionWriter(tmp_path / "c", "p")
+    writer.add(make_states(2), source="s", dataset="d", run="r", step=0)
+
+    def full(*_: object) -> None:
+        raise OSError("no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("suffice.store.writer.write_whole", full)
+        with pytest.raises(OSError, match="no space"):
+            writer.add(make_states(3, seed=1), source="s", dataset="d", run="r", step=1)
+    assert len(open_collection(tmp_path / "c", partial=True)) == 2
+    writer.add(make_states(4, seed=2), source="s", dataset="d", run="r", step=2)
+    writer.close()
+    collection = open_collection(tmp_path / "c")
+    collection.validate()
+    assert collection.parts == ["queries/part-00000.parquet", "queries/part-00001.parquet"]
+    assert [batch.ids[0] for batch in collection] == ["r:0:0", "r:2:2"]
+
+
+def test_ids_go_on_where_they_were(tmp_path: Path) -> None:
+    """Numbers of states in the collection: a run that is added in two calls has no id twice."""
+    with CollectionWriter(tmp_path / "c", "p") as writer:
+        for _ in range(2):
+            writer.add(make_states(2), source="s", dataset="d", run="r", step=0)
+        writer.add(make_states(1), source="s", dataset="d", run="r", step=0, ids=["mine"])
+    collection = open_collection(tmp_path / "c")
+    collection.validate()
+    assert [name for batch in collection for name in batch.ids] == ["r:0:0", "r:0:1", "r:0:2", "r:0:3", "mine"]
+    assert len(collection.banks) == 1
+
+
+def test_directions_in_float32_are_the_bank_that_is_certified(tmp_path: Path) -> None:
+    """Rounded and renormalised: what is read is what a reader of the file finds, not what was given."""
+    with CollectionWriter(tmp_path / "c", "", directions=torch.float32) as writer:
+        writer.add(make_states(), source="s", dataset="d", run="r", step=0)
+    (batch,) = open_collection(tmp_path / "c")
+    rounded = make_states().bank.directions.float().double()
+    assert torch.equal(batch.states.bank.directions, sf.ClassBank(rounded, [1.0] * 6).directions)
+    with pytest.raises(ValueError, match=r"Expected directions to be torch\.float32 or torch\.float64"):
+        CollectionWriter(tmp_path / "d", "", directions=torch.float16)
+    assert not (tmp_path / "d").exists()

@@ -89,18 +89,6 @@ def test_a_gradient_budget_that_only_the_ratio_term_reaches(contract: str, bias:
     assert found.upper <= found.b * (1 + 1e-9)
 
 
-def test_what_the_series_leave_open_has_its_own_budgets() -> None:
-    """Budgets from 1e-9, which series settle, to 1, which they do not, in any order: each as if it were alone."""
-    for states in many_states(40, queries=10, shapes=[(7, 64), (20, 33)]):
-        each = torch.logspace(0, -9, 10, dtype=torch.float64).roll(3)
-        family = realize_contrastive(states, PAIR).unit_family(CONDITIONED)
-        found = invert(family, sf.Budgets(loss=each, gradient=each.flip(0)))
-        for row in range(10):
-            budgets = sf.Budgets(loss=each[row].item(), gradient=each[9 - row].item())
-            alone = invert_directly(family[torch.tensor([row])], budgets)
-            torch.testing.assert_close(found.accepted[row : row + 1], alone.accepted, rtol=3e-9, atol=0)
-
-
 @pytest.mark.parametrize("contract", ["geometry", "conditioned", "centered"])
 def test_a_loss_budget_of_thousands_is_bounded(contract: str) -> None:
     """A bound on the loss grows with every movement, also with matched gaps far below the gaps (theory, 6.3b)."""

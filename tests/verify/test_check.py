@@ -61,9 +61,9 @@ def test_the_seed_says_which(copied: tuple[Path, Path]) -> None:
     path = min((audit / "results").glob("*"))
     change_row(path, 2, {"target_probability": lambda row: 0.9 * row["target_probability"]})
     seal(audit, collection)
-    codes = {seed: verify_audit(audit, collection, sample=1, seed=seed).exit_code for seed in range(20, 28)}
+    codes = {seed: verify_audit(audit, collection, sample=1, seed=seed).exit_code for seed in range(22, 26)}
     assert set(codes.values()) == {0, 1}
-    for seed in (20, 21):
+    for seed in (22, 23):
         assert codes[seed] == verify_audit(audit, collection, sample=1, seed=seed).exit_code
     found = verify_audit(audit, collection, sample=0, everything=True)
     assert {(each.row, each.column) for each in found.findings} == {(2, "target_probability")}

@@ -72,8 +72,14 @@ class Execution:
 
     def record(self) -> dict[str, Any]:
         """What tells one program from another."""
-        dtype = name_of(self.dtype)
-        return {"scope": str(self.scope), "pair": pair_name(self.pair), "dtype": dtype, "model": self.model}
+        return {
+            "scope": str(self.scope),
+            "pair": pair_name(self.pair),
+            "dtype": name_of(self.dtype),
+            "inputs": name_of(self.inputs or self.dtype),
+            "compiled": self.compiled,
+            "model": self.model,
+        }
 
     @property
     def formula(self) -> Analytic:
