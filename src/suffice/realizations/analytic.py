@@ -62,7 +62,7 @@ class Analytic:
 
     def record(self) -> dict[str, Any]:
         """The pair and the scope."""
-        return {"scope": str(self.scope), "pair": self.words}
+        return {"name": self.words, "scope": str(self.scope), "pair": self.words}
 
     def at(self, states: Any) -> Realized:
         """Geometry and how far it may be off; all else when it is asked for."""
