@@ -97,7 +97,7 @@ def geometry_error(
     of_product, of_square = gap_roundings(bank.dim, dtype, inputs, model)
     error = length * (of_product * 2 * k + of_square * length) + u * gaps.abs()
     # where the clamp acted, the exact value lies within the rounding of the square. (No bound needs it: the clamp acts
-    # only where |phi| > k/2, and there the roundings of the two products are at least 13 u k^2, beside the u k^2 by which
+    # only where |u| > k/2, and there the roundings of the two products are at least 13 u k^2, beside the u k^2 by which
     # the exact value may lie below the rounded square.)
     error = error + torch.where(gaps <= -(k_hat * k_hat) * (1 - 4 * u), 4 * u * k * k, 0.0)
     if not format_of(dtype).has_small_squares:

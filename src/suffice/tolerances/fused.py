@@ -115,7 +115,7 @@ class Softmax(NamedTuple):
 
 
 class Rounding(NamedTuple):
-    """Relative errors of 2 k mu.phi, to k |phi|, of |phi|^2, and of a score, to |s_r - s_k| (docs/theory, 8.2 and 8.3)."""
+    """Relative errors of 2 k mu.phi, to k |phi|, of |phi|^2, and of a score, to |s_r - s_k| (8.2, 8.3)."""
 
     product: float
     square: float
