@@ -1,4 +1,4 @@
-"""Measured accuracy against Arb, as `docs/theory` quotes it. `python -m benchmarks.accuracy` prints it, in minutes.
+"""Measured accuracy against Arb, as docs/theory/07-measured.md quotes it; `python -m benchmarks.accuracy` prints it.
 
 These are measurements on grids, not proofs. The tests hold the same quantities to their limits on smaller grids.
 """

@@ -1,6 +1,6 @@
 """The comparison of app:numerics-endpoint: direct subtraction against the stable form, by relative gap.
 
-`python -m benchmarks.endpoint_table` prints the Markdown table that docs/theory shows.
+`python -m benchmarks.endpoint_table` prints the Markdown table that docs/theory/07-measured.md shows.
 """
 
 from __future__ import annotations

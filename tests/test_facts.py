@@ -1,4 +1,4 @@
-"""What other code returns today, as the README states it: a regression test for each fact."""
+"""What other code returns today, as docs/primitives.md states it: a regression test for each fact."""
 
 from __future__ import annotations
 

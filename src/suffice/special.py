@@ -37,8 +37,8 @@ def log_bessel_i(nu: Real, x: Real) -> Tensor:
     >>> log_bessel_i(511, 10.0).item()  # where scipy.special.ive underflows to 0  # doctest: +ELLIPSIS
     -1857.350547...
     """
-    order, point = _arguments(nu, x)
-    return _as_float64(lambda n, y: with_derivative(_log_bessel, _log_bessel_derivative, n, x=y), order, point)
+    index, point = _arguments(nu, x)
+    return _as_float64(lambda n, y: with_derivative(_log_bessel, _log_bessel_derivative, n, x=y), index, point)
 
 
 def bessel_i_ratio(nu: Real, x: Real) -> Tensor:
@@ -47,8 +47,8 @@ def bessel_i_ratio(nu: Real, x: Real) -> Tensor:
     >>> abs(bessel_i_ratio(0.5, 1.0).item() - (1 / math.tanh(1.0) - 1)) < 1e-15
     True
     """
-    order, point = _arguments(nu, x)
-    return _as_float64(_ratio, order, point)
+    index, point = _arguments(nu, x)
+    return _as_float64(_ratio, index, point)
 
 
 def vmf_log_normalizer(dim: Real, kappa: Real) -> Tensor:
@@ -60,8 +60,8 @@ def vmf_log_normalizer(dim: Real, kappa: Real) -> Tensor:
     >>> abs(math.exp(vmf_log_normalizer(3, 0.0).item()) * 4 * math.pi - 1) < 1e-14
     True
     """
-    order, point = _arguments(_order_of(dim, kappa), kappa, name="kappa")
-    return _as_float64(lambda n, y: with_derivative(_log_normalizer, _minus_ratio, n, x=y), order, point)
+    index, point = _arguments(_index_of(dim, kappa), kappa, name="kappa")
+    return _as_float64(lambda n, y: with_derivative(_log_normalizer, _minus_ratio, n, x=y), index, point)
 
 
 def fit_concentration(dim: Real, mean_resultant_length: Real) -> Tensor:
@@ -73,7 +73,7 @@ def fit_concentration(dim: Real, mean_resultant_length: Real) -> Tensor:
     >>> round(fit_concentration(512, bessel_i_ratio(255, 1000.0)).item(), 9)
     1000.0
     """
-    order, length = _arguments(_order_of(dim, mean_resultant_length), mean_resultant_length, "mean_resultant_length")
+    index, length = _arguments(_index_of(dim, mean_resultant_length), mean_resultant_length, "mean_resultant_length")
     if not torch.compiler.is_compiling() and bool((length >= 1).any()):
         where = tuple((length >= 1).nonzero()[0].tolist())
         place = f" at index {where}" if where else ""
@@ -81,10 +81,10 @@ def fit_concentration(dim: Real, mean_resultant_length: Real) -> Tensor:
             f"Expected mean_resultant_length < 1 (at 1 the concentration is infinite), "
             f"but got {length[where].item()}{place}"
         )
-    return _as_float64(lambda n, y: with_derivative(_solve, _solution_derivative, n, x=y), order, length)
+    return _as_float64(lambda n, y: with_derivative(_solve, _solution_derivative, n, x=y), index, length)
 
 
-def _order_of(dim: Real, like: Real) -> float | Tensor:
+def _index_of(dim: Real, like: Real) -> float | Tensor:
     """nu = dim/2 - 1, with dim checked under its own name."""
     anchor = like if isinstance(like, Tensor) else torch.zeros((), dtype=torch.float64)
     checked = nonnegative_order(dim, like=anchor, name="dim", like_name="the other argument")
@@ -96,11 +96,11 @@ def _order_of(dim: Real, like: Real) -> float | Tensor:
 
 def _arguments(nu: Real, x: Real, name: str = "x") -> tuple[float | Tensor, Tensor]:
     point = real_tensor(name, x, like=nu if isinstance(nu, Tensor) else None)
-    order = nonnegative_order(nu, like=point, like_name=name)
-    if isinstance(order, Tensor):
-        broadcastable(**{"nu": order, name: point})
+    index = nonnegative_order(nu, like=point, like_name=name)
+    if isinstance(index, Tensor):
+        broadcastable(**{"nu": index, name: point})
     finite_nonnegative(name, point)
-    return order, point
+    return index, point
 
 
 def _as_float64(function: Callable[[float | Tensor, Tensor], Tensor], nu: float | Tensor, x: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ def _by_size(function: Callable[[float | Tensor, Tensor, int], Tensor], nu: floa
 
 
 def _chain(nu: float | Tensor, x: Tensor, steps: int) -> tuple[float | Tensor, list[Tensor], list[Tensor]]:
-    """The lifted order, the ratios R at nu + steps, ..., nu, and R/x for all but the first.
+    """The lifted nu, the ratios R at nu + steps, ..., nu, and R/x for all but the first.
 
     R_nu/x = 1/(2(nu+1) + x R_{nu+1}) has no division by x, so x = 0 needs no branch.
     """
@@ -179,7 +179,7 @@ def _growth(nu: float | Tensor, x: Tensor) -> Tensor:
     """Phi_nu(x) - Phi_nu(0) = log 0F1(; nu+1; x^2/4) >= 0: the ladder's difference plus the lift's factors.
 
     R_nu/x at 0 is 1/(2(nu+1)), and the step's factor relative to it is 1 + x R_{nu+1}/(2(nu+1)). The ladder's
-    difference starts at 0, so its order must be far there: nu is always lifted to 64.
+    difference starts at 0, so nu must be large there: it is always lifted to 64.
     """
     smallest = float(nu.min().item()) if isinstance(nu, Tensor) and nu.numel() else nu
     steps = 0 if isinstance(smallest, Tensor) else max(0, math.ceil(_FAR - smallest))
@@ -200,12 +200,12 @@ def _log_bessel(nu: float | Tensor, x: Tensor) -> Tensor:
         return _growth(nu, x) + torch.xlogy(factor, x) - (nu * math.log(2) + _log_gamma(nu))
 
     def high() -> Tensor:
-        order = torch.as_tensor(nu, dtype=x.dtype, device=x.device)
-        s = torch.hypot(x, order)
+        index = torch.as_tensor(nu, dtype=x.dtype, device=x.device)
+        s = torch.hypot(x, index)
         smooth = ladder.correction(_ORDER, nu, s) - 0.5 * (torch.log(s) + math.log(2 * math.pi))
         # where x/(nu + s) underflows, the quotient is taken of the logarithms instead
         plain = s + nu * (torch.log(x) - torch.log(nu + s))
-        return _exponent(order, x, 0.0, x, s, plain) + smooth
+        return _exponent(index, x, 0.0, x, s, plain) + smooth
 
     return _either_side(nu, low, high)
 
@@ -217,11 +217,11 @@ def _log_normalizer(nu: float | Tensor, kappa: Tensor) -> Tensor:
         return nu * math.log(2) + _log_gamma(nu) - (nu + 1) * math.log(2 * math.pi) - _growth(nu, kappa)
 
     def high() -> Tensor:
-        order = torch.as_tensor(nu, dtype=kappa.dtype, device=kappa.device)
-        s = torch.hypot(kappa, order)
+        index = torch.as_tensor(nu, dtype=kappa.dtype, device=kappa.device)
+        s = torch.hypot(kappa, index)
         two_pi = torch.full_like(s, 2 * math.pi)
         plain = s + nu * (math.log(2 * math.pi) - torch.log(nu + s))
-        large = _exponent(order, two_pi, _TWO_PI_LOW, kappa, s, plain)
+        large = _exponent(index, two_pi, _TWO_PI_LOW, kappa, s, plain)
         return -large + (0.5 * (torch.log(s) - math.log(2 * math.pi)) - ladder.correction(_ORDER, nu, s))
 
     return _either_side(nu, low, high)

@@ -171,9 +171,9 @@ class States:
 
     def geometry(self) -> Geometry:
         """D_j = 2 k_j mu_j.f/tau + |f|^2/tau^2, one matrix product; for all of these states at once (see `chunks`)."""
-        bank, u = self.bank, self.features / self.temperature[:, None]
+        bank, phi = self.bank, self.features / self.temperature[:, None]
         k = bank.concentrations
-        gaps = (u @ bank.directions.T).mul_(2 * k).add_((u * u).sum(dim=1, keepdim=True))
+        gaps = (phi @ bank.directions.T).mul_(2 * k).add_((phi * phi).sum(dim=1, keepdim=True))
         # rounding may leave D below -k^2 where r is 0 to all digits: such a state is r = 0
         gaps = torch.maximum(gaps, -(k * k))
         radii = squared_radius(k, gaps).sqrt_()

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import suffice as sf
+from suffice.audits.rows import audit_states
 from tests.reference.oracle import states_of, verdict
 
 CONTRACTS = ("geometry", "conditioned", "centered")
@@ -76,3 +77,20 @@ def test_what_underflows_before_it_is_divided_by_the_temperature(contract: str) 
     features = torch.tensor([[1e-100, 1e-100, 0.0, 0.0, 0.0]], dtype=torch.float64)
     states = sf.States(bank, features, [0], torch.tensor(1e-100, dtype=torch.float64))
     _judge(states, 2, contract, sf.Budgets(gradient=1e-300))
+
+
+def test_no_rung_is_credited_with_the_bounds_of_another_order() -> None:
+    """An audit of order 6, given as a realization, once wrote its bounds down as those of order 2: 1e-9 for 3e-5."""
+    g = torch.Generator().manual_seed(0)
+    rows = torch.nn.functional.normalize(torch.randn(7, 32, generator=g, dtype=torch.float64), dim=1)
+    mu, features = rows[:3], rows[3:]
+    states = sf.States(sf.ClassBank(mu, [10.0, 20.0, 30.0]), features, [0, 1, 2, 0], 0.1)
+    truth = sf.reference(states).loss
+    for given in (None, sf.Execution(sf.DebyePair(order=6)), sf.Execution(sf.DebyePair(order=6), torch.float32)):
+        columns = audit_states(states, sf.Plan(loss=1e-2, scope="execution", given=given))
+        for rung in sf.rungs():
+            said = columns.get(f"loss_bound {rung.name}")
+            if said is not None:
+                error = (rung.execute(states).loss - truth.mid).abs()
+                assert (error <= torch.from_numpy(said) + truth.rad).all(), rung.name
+        assert (columns["loss_bound"] < 1e-2).all()

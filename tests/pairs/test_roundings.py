@@ -63,7 +63,7 @@ def test_sizes_bound_the_correction_and_its_slope(order: int) -> None:
 
 
 def test_the_counts_of_the_derivation() -> None:
-    """docs/theory.md, 8.3: 26.7 for order 1, and more with every term of the polynomial part."""
+    """docs/theory, 8.3: 26.7 for order 1, and more with every term of the polynomial part."""
     assert formula_roundings(1, 63.0) == pytest.approx(26.7, abs=0.05)
     counts = [formula_roundings(order, 63.0) for order in range(1, 7)]
     assert counts == sorted(counts)

@@ -41,7 +41,8 @@ def audit_states(states: Objective, plan: Plan) -> Columns:
     """
     parts = [_audited(chunk, plan) for chunk in states.chunks()]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    if isinstance(plan.realization, Execution) and isinstance(states, States):
+    # another realization may have any order, model or inputs: its bounds say nothing of the plan's rung
+    if plan.given is None and isinstance(plan.realization, Execution) and isinstance(states, States):
         columns |= _rungs(states, plan)
         # the plan's own rung has the plan's contract as well
         dtype = plan.realization.dtype

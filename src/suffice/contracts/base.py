@@ -71,6 +71,9 @@ class Contract:
     `never_above` names contracts whose bounds are nowhere below these: what they certify this one certifies as well.
     `estimate(head, unit, beside)` aims inversions, `series(head, unit)` replaces them where it can: both are for speed,
     and an inversion works without.
+
+    Every b that an inversion returns was accepted by `bounds`. That a row is "unbounded" takes more: past the reach of
+    its family nothing may grow but a ratio term, and that no slower than the conditioned contract's (6.3b).
     """
 
     name: str

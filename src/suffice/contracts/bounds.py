@@ -53,7 +53,7 @@ class SoftmaxHead:
 
     @property
     def slack(self) -> Float[Tensor, " queries"]:
-        """The same for a bound of probabilities: it changes by e^{3 eps} at most if their logarithms change by eps."""
+        """The same for a bound of probabilities: a factor e^{3 omega} at most if their logarithms move by omega."""
         if self.log_error is None:
             return torch.full_like(self.gradient_scale, self.roundings)
         return torch.expm1(3 * self.log_error) + self.roundings

@@ -1,7 +1,8 @@
 """Where a tolerance lies, found in plain arithmetic: this aims the inversion and certifies nothing.
 
-The formulas are those of the contracts with x = expm1(d) and y = 1 - e^-d, for which S_j^+ = (1 + x_j) X_j + x_j E_j
-and -S_j^- = (1 - y_j) Y_j + y_j E_j, where X_j, Y_j and E_j are the sums of pi_i x_i, pi_i y_i and pi_i over i != j.
+The formulas are those of the contracts with x = expm1(d) and y = 1 - e^-d, for which
+S_j^+ = (1 + x_j) X_j + x_j pibar_j and -S_j^- = (1 - y_j) Y_j + y_j pibar_j, where X_j, Y_j and pibar_j are the sums of
+pi_i x_i, pi_i y_i and pi_i over i != j.
 One exponential a class and no logarithm: a fraction of the cost of the log-domain bounds, which then judge both ends
 of a narrow bracket.
 """

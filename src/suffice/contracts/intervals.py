@@ -30,10 +30,10 @@ def log_fall(d: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries clas
 def probability_intervals(log_pi: Float[Tensor, "queries classes"], d: Float[Tensor, "queries classes"]) -> Intervals:
     """l_j = pi_j/(1 + S_j^+) and u_j = pi_j/(1 + S_j^-), as sigmoids of shifted log-odds (docs/theory, 6.2).
 
-    With E_j the sum of the other probabilities, the log-odds log(pi_j/E_j) fall by at most down = d_j + log(1 + X),
-    X = sum_{i != j} pi_i expm1(d_i)/E_j, and rise by at most up = d_j - log(1 - Y),
-    Y = sum_{i != j} pi_i (1 - e^-d_i)/E_j. Then pi_j - l_j = pi_j sigmoid(down - odds)(1 - e^-down) and
-    u_j - pi_j = u_j E_j (1 - e^-up), with
+    With pibar_j the sum of the other probabilities, the log-odds log(pi_j/pibar_j) fall by at most
+    down = d_j + log(1 + X), X = sum_{i != j} pi_i expm1(d_i)/pibar_j, and rise by at most up = d_j - log(1 - Y),
+    Y = sum_{i != j} pi_i (1 - e^-d_i)/pibar_j. Then pi_j - l_j = pi_j sigmoid(down - odds)(1 - e^-down) and
+    u_j - pi_j = u_j pibar_j (1 - e^-up), with
     1 - e^-down = (X + 1 - e^-d_j)/(1 + X) and 1 - e^-up = 1 - e^-d_j + e^-d_j Y: nothing underflows or cancels.
     """
     log_rest = log_exclusive(log_pi)

@@ -31,9 +31,9 @@ class Moments:
     """What the series need of a state: sums over classes of probabilities times powers of the unit allowances g_j.
 
     `peak` is the largest probability, `rest` is 1 - pi_y, `first`..`third` are sum_{i != y} pi_i (g_i + g_y)^k,
-    `largest` is max g, `spread` is sum_j pi_j (1 - pi_j) g_j, `curvature` is sum_j pi_j |m_j/2 - t_j^2| with t_j and
-    m_j the first two moments of g_i + g_j over i != j, `ratio` is the ratio term at factor 1, and `scale` the
-    gradient's.
+    `largest` is max g, `spread` is sum_j pi_j (1 - pi_j) g_j, `curvature` is Q = sum_j pi_j |m_j'/2 - t_j'^2| with
+    t_j' and m_j' the first two moments of g_i + g_j over i != j (6.8), `ratio` is the ratio term at factor 1, and
+    `scale` the gradient's.
     """
 
     peak: Float[Tensor, " queries"]
@@ -54,7 +54,7 @@ class Moments:
         return Enclosure(lower=torch.log1p(cubic), upper=torch.log1p(cubic + last * _expm1_above(2 * b * self.largest)))
 
     def probability(self, b: Float[Tensor, " queries"]) -> Enclosure:
-        """min(tanh(b max g/2), c b + K b^2/2 +- 8 e^{3 eta} (b max g)^2 c b), eta = 2 b max g."""
+        """min(tanh(b max g/2), c b + Q b^2/2 +- 8 e^{3 zeta} (b max g)^2 c b), zeta = 2 b max g."""
         reach = b * self.largest
         middle = b * self.spread + 0.5 * b * b * self.curvature
         width = 8 * torch.exp(6 * reach) * reach * reach * b * self.spread

@@ -42,18 +42,18 @@ def ratio(nu: float, x: Float[Tensor, "*shape"], order: int | None = None) -> Fl
 
 def scores(
     nu: float,
-    u: Float[Tensor, "queries dim"],
+    phi: Float[Tensor, "queries dim"],
     directions: Float[Tensor, "classes dim"],
     concentrations: Float[Tensor, " classes"],
     order: int | None = None,
 ) -> Float[Tensor, "queries classes"]:
-    """Phi(|k_j mu_j + u|) - Phi(k_j) for every query and class: one matrix product, then one pass.
+    """Phi(|k_j mu_j + phi|) - Phi(k_j) for every query and class: one matrix product, then one pass.
 
-    Differentiable in u, in the directions and in the concentrations. At |k_j mu_j + u| = 0 the gradient is 0.
+    Differentiable in phi, in the directions and in the concentrations. At |k_j mu_j + phi| = 0 the gradient is 0.
     """
     k = concentrations
-    gaps = (u @ directions.T) * (2 * k) + (u * u).sum(dim=1, keepdim=True)
-    # |k mu + u|^2 is at least (k - |u|)^2 >= 0; rounding may say otherwise
+    gaps = (phi @ directions.T) * (2 * k) + (phi * phi).sum(dim=1, keepdim=True)
+    # |k mu + phi|^2 is at least (k - |phi|)^2 >= 0; rounding may say otherwise
     gaps = torch.maximum(gaps, -(k * k).detach())
     steps = _steps(nu)
     total = ladder.difference(order or default_order(nu), nu + steps, gaps, k, gaps)

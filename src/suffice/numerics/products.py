@@ -45,7 +45,7 @@ def product(
 
 
 def squares(u: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows 1"]:
-    """|u|^2 of every row, relatively off by at most gamma_n, n = `roundings_of_product`."""
+    """|x|^2 of every row, relatively off by at most gamma_n, n = `roundings_of_product`."""
     blocks = _blocks(u.shape[1], "dim", u.dtype)
     whole = u.shape[1] - u.shape[1] % blocks
     parts = u[:, :whole].unflatten(1, (blocks, -1))

@@ -13,18 +13,18 @@ __all__ = ["Allowance", "Pair"]
 
 @runtime_checkable
 class Allowance(Protocol):
-    """A proven bound on a ratio's error: pointwise e(x), and integrated between two endpoints."""
+    """A proven bound on a ratio's error: pointwise a(x), and integrated between two endpoints."""
 
     def allowance(self, nu: Real, x: Real) -> Tensor:
-        """e(x) with |R_nu(x) - A(x)| <= e(x)."""
+        """a(x) with |R_nu(x) - A(x)| <= a(x)."""
         ...
 
     def allowance_over(self, nu: Real, low: Real, high: Real) -> Tensor:
-        """At least e(x) for every x in [low, high]: where a radius is known to an interval only."""
+        """At least a(x) for every x in [low, high]: where a radius is known to an interval only."""
         ...
 
     def score_allowance(self, nu: Real, k: Real, r: Real, squared_gap: Real | None = None) -> Tensor:
-        """d, at least the integral of e between k and r (eq:score-allowance-main)."""
+        """d, at least the integral of a between k and r (eq:score-allowance-main)."""
         ...
 
 

@@ -14,7 +14,7 @@ _ONE_MINUS_T2: Polynomial = (Fraction(1), Fraction(0), Fraction(-1))
 
 
 def _products(order: int, indices: Iterable[int]) -> Polynomial:
-    """((1 - t^2)/t^2) times the sum of rho_i rho_{order-i} over the indices."""
+    """((1 - t^2)/t^2) times the sum of V_i V_{order-i} over the indices."""
     total: Polynomial = ()
     for i in indices:
         total = add(total, multiply(ratio_polynomial(i), ratio_polynomial(order - i)))
@@ -23,11 +23,11 @@ def _products(order: int, indices: Iterable[int]) -> Polynomial:
 
 @cache
 def ratio_polynomial(m: int) -> Polynomial:
-    """rho_m of A_n(x) = z/(1+S) + sum_{m<=n} nu^-m z rho_m(t), with z = x/nu, S = sqrt(1+z^2), t = 1/S.
+    """V_m of A_n(x) = z/(1+S) + sum_{m<=n} nu^-m z V_m(t), with z = x/nu, S = sqrt(1+z^2), t = 1/S.
 
-    Putting the series into eq:riccati-app and collecting the powers of 1/nu gives rho_1 = -t^2/2 and
-    (2/t) rho_m = -2 rho_{m-1} + t(1-t^2) rho_{m-1}' - ((1-t^2)/t^2) sum_{i=1}^{m-1} rho_i rho_{m-i}.
-    The lowest power is t^(m+1), the highest t^(3m-1), and rho_m(1) = (-1)^m/2.
+    Putting the series into eq:riccati-app and collecting the powers of 1/nu gives V_1 = -t^2/2 and
+    (2/t) V_m = -2 V_{m-1} + t(1-t^2) V_{m-1}' - ((1-t^2)/t^2) sum_{i=1}^{m-1} V_i V_{m-i}.
+    The lowest power is t^(m+1), the highest t^(3m-1), and V_m(1) = (-1)^m/2.
 
     >>> ratio_polynomial(2)[3], ratio_polynomial(2)[5]
     (Fraction(-1, 8), Fraction(5, 8))
@@ -46,9 +46,9 @@ def ratio_polynomial(m: int) -> Polynomial:
 
 @cache
 def potential_polynomial(m: int) -> Polynomial:
-    """U_m for m >= 2: the potential's term is nu^(1-m) U_m(t), with U_m' = -rho_m/t^3 and U_m(0) = 0.
+    """U_m for m >= 2: the potential's term is nu^(1-m) U_m(t), with U_m' = -V_m/t^3 and U_m(0) = 0.
 
-    That is d/dx: dt/dx = -z t^3/nu, so the term's derivative is nu^-m z rho_m(t), the ratio's.
+    That is d/dx: dt/dx = -z t^3/nu, so the term's derivative is nu^-m z V_m(t), the ratio's.
 
     >>> potential_polynomial(2)[1], potential_polynomial(2)[3]
     (Fraction(1, 8), Fraction(-5, 24))
@@ -61,7 +61,7 @@ def potential_polynomial(m: int) -> Polynomial:
 
 @cache
 def derivative_polynomial(m: int) -> Polynomial:
-    """rho_m - t(1-t^2) rho_m', which times nu^-(m+1) is the m-th term of the ratio's derivative in x."""
+    """V_m - t(1-t^2) V_m', which times nu^-(m+1) is the m-th term of the ratio's derivative in x."""
     rho = ratio_polynomial(m)
     return add(rho, multiply((Fraction(0), Fraction(-1), Fraction(0), Fraction(1)), derivative(rho)))
 
@@ -70,7 +70,7 @@ def derivative_polynomial(m: int) -> Polynomial:
 def residual_polynomials(order: int) -> dict[int, Polynomial]:
     """The residual of A_n in eq:riccati-app as {j: E_j(t)}: E_n = sum_j nu^-j E_j(t), j = n+1 .. 2n.
 
-    The recurrence cancels everything up to nu^-n. At n+1 what is left is (2/t) rho_{n+1}; above it only
+    The recurrence cancels everything up to nu^-n. At n+1 what is left is (2/t) V_{n+1}; above it only
     the products of A_n's own terms remain (app:proof; eq:exact-residual is the case n = 2).
     """
     first = divide_by_power(scale(2, ratio_polynomial(order + 1)), 1)

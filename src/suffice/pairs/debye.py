@@ -92,11 +92,11 @@ class DebyePair:
         return _in_working_precision(lambda n, a, b, d: ladder.difference(self.order, n, a, b, d), nu, r, k, gap)
 
     def allowance(self, nu: Real, x: Real) -> Tensor:
-        """e(x) with |R_nu(x) - A_n(x)| <= e(x): proved, and rounded outward."""
+        """a(x) with |R_nu(x) - A_n(x)| <= a(x): proved, and rounded outward."""
         return self.allowances.allowance(nu, x)
 
     def allowance_over(self, nu: Real, low: Real, high: Real) -> Tensor:
-        """At least e(x) all over [low, high]: proved, and rounded outward."""
+        """At least a(x) all over [low, high]: proved, and rounded outward."""
         return self.allowances.allowance_over(nu, low, high)
 
     def score_allowance(self, nu: Real, k: Real, r: Real, squared_gap: Real | None = None) -> Tensor:
@@ -104,9 +104,9 @@ class DebyePair:
         return self.allowances.score_allowance(nu, k, r, squared_gap)
 
     def slope_change(self, nu: float, low: Tensor, high: Tensor) -> Tensor:
-        """A_n/x = 1/(nu + s) - 1/(2 s^2) + P(theta)/s^3 has a slope in s of at most the sum of its terms' slopes.
+        """A_n/x = 1/(nu + s) - 1/(2 s^2) + V(theta)/s^3 has a slope in s of at most the sum of its terms' slopes.
 
-        They are 1/(nu + s)^2, 1/s^3, 3|P|/s^4 and nu |P'|/s^5, all largest at low; s changes by
+        They are 1/(nu + s)^2, 1/s^3, 3|V|/s^4 and nu |V'|/s^5, all largest at low; s changes by
         (high - low)(high + low)/(s(high) + s(low)).
         """
         size, steep = slope_sizes(self.order, nu)
@@ -122,7 +122,7 @@ class DebyePair:
         return formula_roundings(self.order, nu) * unit_roundoff(k.dtype) * 1.001 * squared_gap.abs() / (s_r + s_k)
 
     def slope_rounding(self, nu: float, x: Tensor) -> Tensor:
-        """u (c_0/(nu + s) + c_1/s^2) (docs/theory, 8.4)."""
+        """u (N_0/(nu + s) + N_1/s^2) (docs/theory, 8.4)."""
         first, second = ratio_roundings(self.order, nu)
         s = torch.hypot(x, torch.as_tensor(nu, dtype=x.dtype, device=x.device))
         return unit_roundoff(x.dtype) * 1.001 * (first / (nu + s) + second / (s * s))

@@ -55,9 +55,9 @@ class IntegralEnvelope:
 
     def _each(self, envelope: Callable[..., arb], nu: float | Tensor, *points: Tensor) -> Tensor:
         like = points[0]
-        order = torch.as_tensor(nu, dtype=torch.float64)
-        shape = torch.broadcast_shapes(order.shape, *(p.shape for p in points))
-        columns = [p.expand(shape).reshape(-1).tolist() for p in (order, *points)]
+        index = torch.as_tensor(nu, dtype=torch.float64)
+        shape = torch.broadcast_shapes(index.shape, *(p.shape for p in points))
+        columns = [p.expand(shape).reshape(-1).tolist() for p in (index, *points)]
         with ctx.workprec(self.bits):
             balls = [envelope(*map(arb, row)) for row in zip(*columns, strict=True)]
             # float() rounds to nearest: one step up is outward

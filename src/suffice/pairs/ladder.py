@@ -194,7 +194,7 @@ def slope_difference(order: int, nu: float | Tensor, k: Tensor, squared_gap: Ten
     total, product = s_r + s_k, s_r * s_k
     per_delta = 0.5 * total / product / product - 1 / ((nu + s_r) * (nu + s_k))
     if order >= 2:
-        # P(t)/s^3 with P the polynomial of the corrections: P_r - P_k = (t_r - t_k) P[t_r, t_k]
+        # V(t)/s^3 with V the polynomial of the corrections: V_r - V_k = (t_r - t_k) V[t_r, t_k]
         coefficients = _coefficients(_table("ratio", order), nu)
         theta_k, theta_r = nu / s_k - float(_CENTER), nu / s_r - float(_CENTER)
         at_k = torch.zeros_like(theta_k) + coefficients[-1]
@@ -208,10 +208,10 @@ def slope_difference(order: int, nu: float | Tensor, k: Tensor, squared_gap: Ten
 
 
 def ratio_derivative(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
-    """A_n'(x) = nu/(s(nu+s)) + sum_m nu^-(m+1) (rho_m - t(1-t^2) rho_m'), with no cancellation at large x."""
+    """A_n'(x) = nu/(s(nu+s)) + sum_m nu^-(m+1) (V_m - t(1-t^2) V_m'), with no cancellation at large x."""
     s = _radius(nu, x)
     t = nu / s
-    # m = 1: rho_1 - t(1-t^2) rho_1' = t^2/2 - t^4
+    # m = 1: V_1 - t(1-t^2) V_1' = t^2/2 - t^4
     bracket = 0.5 - t * t
     if order >= 2:
         bracket = bracket + _evaluate(_coefficients(_table("derivative", order), nu), t - float(_CENTER)) / s

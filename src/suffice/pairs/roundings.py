@@ -13,7 +13,7 @@ __all__ = ["formula_roundings", "ratio_roundings", "slope_sizes"]
 
 
 def formula_roundings(order: int, nu: float, dtype: torch.dtype = torch.float64) -> float:
-    """c with |executed difference - exact difference at the same k and squared gap| <= c u |s_r - s_k| (8.3)."""
+    """N_F with |executed difference - exact difference at the same k and squared gap| <= N_F u |s_r - s_k| (8.3)."""
     return _formula_roundings(order, nu, *(_in_roundoffs(name, dtype) for name in ("hypot", "log1p")))
 
 
@@ -24,7 +24,7 @@ def _in_roundoffs(function: str, dtype: torch.dtype) -> float:
 
 @cache
 def _formula_roundings(order: int, nu: float, h: float, log: float) -> float:
-    """8.3 with the allowances of hypot and log1p."""
+    """That with the allowances of hypot and log1p (8.3)."""
     # of the difference of the two s, its share in the logarithms, and the sums
     quotient = 3 + max(4, h)
     value = quotient + (quotient + h + 4 + log) / 2 + (quotient + h + 2 + log) / 3 + 3.5 + 1
@@ -39,7 +39,7 @@ def _formula_roundings(order: int, nu: float, h: float, log: float) -> float:
 
 @cache
 def slope_sizes(order: int, nu: float) -> tuple[float, float]:
-    """Bounds on |P| and |P'| over |theta| <= 3/4, where A_n/x = 1/(nu + s) - 1/(2 s^2) + P(theta)/s^3."""
+    """Bounds on |V| and |V'| over |theta| <= 3/4, where A_n/x = 1/(nu + s) - 1/(2 s^2) + V(theta)/s^3."""
     if order == 1:
         return 0.0, 0.0
     coefficients = [abs(float(a)) for a in ladder.ratio_coefficients(order, nu)]
@@ -49,13 +49,13 @@ def slope_sizes(order: int, nu: float) -> tuple[float, float]:
 
 
 def ratio_roundings(order: int, nu: float, dtype: torch.dtype = torch.float64) -> tuple[float, float]:
-    """c_0, c_1 with |executed A - A| <= u (c_0 x/(nu + s) + c_1 x/s^2) at the same squared radius (8.4)."""
+    """N_0, N_1 with |executed A - A| <= u (N_0 x/(nu + s) + N_1 x/s^2) at the same squared radius (8.4)."""
     return _ratio_roundings(order, nu, _in_roundoffs("hypot", dtype))
 
 
 @cache
 def _ratio_roundings(order: int, nu: float, h: float) -> tuple[float, float]:
-    """8.4 with the allowance of hypot."""
+    """Those with the allowance of hypot (8.4)."""
     first = 12 + 2 * h
     if order == 1:
         return first, 12 + 4 * h

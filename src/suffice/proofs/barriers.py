@@ -1,8 +1,9 @@
 """Re-prove every shipped constant in exact arithmetic, and check the paper's own chain of inequalities.
 
-docs/theory derives what is proved here. In short: with e = R - A_n in the scaled variable z = x/nu and eps = 1/nu,
-eps e' = E - K e - e^2 (eq:error-ode). If w > 0 satisfies eps w' + K w - w^2 +- E >= 0 on z > 0, then |e| <= w. For the
-closed form w = c eps^(n+1) z t^(n+2) and for a constant w = B eps^3 this is the nonnegativity of polynomials on a box.
+docs/theory derives what is proved here. In short: with psi = R - A_n in the scaled variable z = x/nu and eps = 1/nu,
+eps psi' = E - K psi - psi^2 (eq:error-ode). If W > 0 satisfies eps W' + K W - W^2 +- E >= 0 on z > 0, then |psi| <= W.
+For the closed form W = c eps^(n+1) z t^(n+2) and for a constant W = B eps^3 this is the nonnegativity of polynomials on
+a box. (E and K are the residual and the factor that the theory writes in script.)
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _timed(name: str, statement: str, check: Callable[[], bool]) -> Proof:
 
 
 def closed_form_holds(row: ClosedFormConstant) -> bool:
-    """c L - c^2 eps^(n+1)(1-t^2)t^(n+1) +- T >= 0 for t in [0,1], eps in [0, 1/nu_min] (docs/theory, 3.2).
+    """c Lambda - c^2 eps^(n+1)(1-t^2)t^(n+1) +- T >= 0 for t in [0,1], eps in [0, 1/nu_min] (docs/theory, 3.2).
 
     For c = nu/(2(nu+1)) = 1/(2(1+eps)) the inequality is multiplied by (2(1+eps))^2.
     """
@@ -68,7 +69,7 @@ def closed_form_holds(row: ClosedFormConstant) -> bool:
         denominator = {(0, 0): Fraction(2), (0, 1): Fraction(2)}
     damping: Bivariate = {(0, 0): Fraction(2), (1, 1): Fraction(-n), (3, 1): Fraction(n + 2)}
     for m in range(1, n + 1):
-        # 2((1-t^2)/t) rho_m
+        # 2((1-t^2)/t) V_m
         for i, a in enumerate(ratio_polynomial(m)):
             damping = total(damping, {(i - 1, m): 2 * a, (i + 1, m): -2 * a} if a else {})
     square: Bivariate = {(n + 1, n + 1): Fraction(-1), (n + 3, n + 1): Fraction(1)}
@@ -83,7 +84,7 @@ def closed_form_holds(row: ClosedFormConstant) -> bool:
 def uniform_holds(constant: UniformConstant) -> bool:
     """B K - B^2 eps^3 +- E/eps^3 >= 0 for z > 0, eps in [0, 1/nu_min], with A_2 (app:refined's barrier, kept exact).
 
-    Multiplied by tz = sqrt(1-t^2) it reads B(2 + eps t^3 + 2 eps^2 ((1-t^2)/t) rho_2) - B^2 eps^3 tz +- tz E/eps^3.
+    Multiplied by tz = sqrt(1-t^2) it reads B(2 + eps t^3 + 2 eps^2 ((1-t^2)/t) V_2) - B^2 eps^3 tz +- tz E/eps^3.
     The root goes away with t = (1-q^2)/(1+q^2), tz = 2q/(1+q^2), q in [0, 1].
     """
     b = constant.value

@@ -62,7 +62,7 @@ class Analytic:
 
     def record(self) -> dict[str, Any]:
         """The pair and the scope."""
-        return {"scope": str(self.scope), "pair": self.words}
+        return {"name": self.words, "scope": str(self.scope), "pair": self.words}
 
     def at(self, states: Any) -> Realized:
         """Geometry and how far it may be off; all else when it is asked for."""
@@ -180,8 +180,8 @@ def simple_envelope(pair: Pair) -> Allowance | None:
 
 def softmax_head(states: States, scores: Tensor, score_error: Float[Tensor, "queries classes"]) -> SoftmaxHead:
     """From computed scores that are within `score_error` of those that are meant."""
-    # of a softmax of scores that are off by eps, twice that; then its own roundings: of differences of scores, of
-    # exponentials and their sum, of the logarithm
+    # of a softmax of scores that are off, twice that; then its own roundings: of differences of scores, of exponentials
+    # and their sum, of the logarithm
     rounding = unit_roundoff(scores.dtype) * (4 * scores.abs().amax(dim=1) + 2 * scores.shape[1] + 40)
     return SoftmaxHead(
         log_probabilities=log_softmax(scores),

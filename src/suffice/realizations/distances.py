@@ -40,8 +40,8 @@ def class_distances(
     The exact hhat_j = slope v_j have slopes within `slope_error` of the computed ones, |v_j| <= high_j, and
     log-probabilities within the head's `log_error`. For the computed vectors x_j, |x_j - c|^2 comes from two matrix
     products. Where one class dominates c is close to it, and this would be all error: for the top class
-    x_w - c = E_w (x_w - sum_{j != w} (pi_j/E_w) x_j), E_w the sum of the others, is formed directly. Both sides move by
-    at most e^{2 eps} - 1 of distances between vectors if log-probabilities move by eps.
+    x_w - c = pibar_w (x_w - sum_{j != w} (pi_j/pibar_w) x_j), pibar_w the sum of the others, is formed directly. Both
+    sides move by at most e^{2 omega} - 1 of distances between vectors if log-probabilities move by omega.
     """
     assert head.log_error is not None
     log_pi, eps = head.log_probabilities, torch.finfo(slopes.dtype).eps
@@ -62,7 +62,7 @@ def class_distances(
     weights = (shares * slopes).scatter(1, top[:, None], -at_class(slopes, top)[:, None])
     direct = safe_length(combine(states, weights))
 
-    # the exact shares are up to e^{2 eps} larger
+    # the exact shares are up to e^{2 omega} larger
     grown = torch.exp(2 * error)
 
     def over_both(values: Tensor) -> Tensor:

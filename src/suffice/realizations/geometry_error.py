@@ -70,7 +70,7 @@ def feature_lengths(states: States) -> Float[Tensor, " queries"]:
 
 
 def gap_roundings(dim: int, dtype: torch.dtype, inputs: torch.dtype, model: str) -> tuple[float, float]:
-    """Relative errors of 2 k mu.u, to 2 k |u|, and of |u|^2 (8.2), the error of the directions included.
+    """Relative errors of 2 k mu.phi, to 2 k |phi|, and of |phi|^2 (8.2), the error of the directions included.
 
     A product of bfloat16 inputs is summed up in float32, in one block, and rounded to bfloat16.
     """
@@ -85,7 +85,7 @@ def gap_roundings(dim: int, dtype: torch.dtype, inputs: torch.dtype, model: str)
 def geometry_error(
     states: States, geometry: Geometry, dtype: torch.dtype, inputs: torch.dtype, model: str
 ) -> GeometryError:
-    """D = 2 k mu.u + |u|^2 with u = f/tau: n + 6 roundings of each part, one of the sum (8.2).
+    """D = 2 k mu.phi + |phi|^2 with phi = f/tau: n + 6 roundings of each part, one of the sum (8.2).
 
     `geometry` is what was computed in `dtype`, as float64 numbers.
     """

@@ -115,7 +115,7 @@ class Softmax(NamedTuple):
 
 
 class Rounding(NamedTuple):
-    """Relative errors of 2 k mu.u, to k |u|, of |u|^2, and of a score, to |s_r - s_k| (docs/theory, 8.2 and 8.3)."""
+    """Relative errors of 2 k mu.phi, to k |phi|, of |phi|^2, and of a score, to |s_r - s_k| (8.2, 8.3)."""
 
     product: float
     square: float
@@ -222,7 +222,7 @@ def _kernel(order: int) -> Kernel:
 
     def kernel(
         product: Float[Tensor, "queries classes"],
-        u_squared: Float[Tensor, "queries 1"],
+        phi_squared: Float[Tensor, "queries 1"],
         inverse_tau: Float[Tensor, "queries 1"],
         labels: Int[Tensor, " queries"],
         biases: Float[Tensor, " classes"],
@@ -232,13 +232,13 @@ def _kernel(order: int) -> Kernel:
         constant: float,
         rounding: Rounding,
     ) -> Columns:
-        gaps = torch.maximum(product * inverse_tau * (2 * k) + u_squared, -square_of_k[0])
+        gaps = torch.maximum(product * inverse_tau * (2 * k) + phi_squared, -square_of_k[0])
         r_squared = squared_radius(k, gaps, square_of_k)
         r, s_r = torch.sqrt(r_squared), torch.sqrt(r_squared + at.nu * at.nu)
         delta = gaps / (s_r + at.radius)
         q = ladder.difference_from_radii(at, s_r, delta) + biases
         # what the exact square may differ (docs/theory, 8.2); where it is not small the row is evaluated directly
-        length = torch.sqrt(u_squared) * (1 + rounding.square) + 1e-150
+        length = torch.sqrt(phi_squared) * (1 + rounding.square) + 1e-150
         of_gap = length * (rounding.product * k + rounding.square * length) + unit * gaps.abs() + 1e-290 * (k + length)
         clamped = gaps <= (4 * unit - 1) * square_of_k[0]
         of_gap = of_gap + torch.where(clamped, 4 * unit * square_of_k[0], 0.0)

@@ -17,7 +17,7 @@ _SECANT_STEPS = 4
 _BELOW = 2e-13
 # Starts further away than this are left to direct evaluation.
 _FARTHEST_START = 0.1
-# The remainders are derived for eta = 2 b max g <= 1/2.
+# The remainders are derived for zeta = 2 b max g <= 1/2.
 _FARTHEST = 0.25
 
 

@@ -73,7 +73,7 @@ def _errors(states: States, order: int) -> ActualErrors:
     head = realize_contrastive(states, DebyePair(order=order)).head()
     assert head.log_error is not None
     found = errors_at(states, primitives, head.log_probabilities, given_exact=False)
-    # the given probabilities are those of the exact geometry to e^eps, and every error is theirs to e^{4 eps}
+    # the given probabilities are those of the exact geometry to e^omega, and every error is theirs to e^{4 omega}
     off = torch.expm1(4 * head.log_error)
 
     def widened(error: Enclosed) -> Enclosed:

@@ -28,7 +28,7 @@ def surrogates(nu: arb, x: arb, orders: int = ORDERS[-1]) -> list[tuple[arb, arb
             sum((_exact(c.numerator, c.denominator) * powers[p] for p, c in ratio_terms(m)), arb(0)) * scale / nu**2
         )
         if m >= 2:
-            # -nu^(1-m) times the integral of rho_m/t^3
+            # -nu^(1-m) times the integral of V_m/t^3
             inner = (_exact(c.numerator, c.denominator) * powers[p] for p, c in potential_terms(m))
             potential += sum(inner, arb(0)) * scale
         found.append((potential, slope))

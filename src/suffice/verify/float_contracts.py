@@ -1,6 +1,6 @@
 """The three contracts in float64, many rows at once, in sums of positive terms only (docs/theory, 6).
 
-With E = expm1(d), expm1(d_i + d_j) = E_i + E_j + E_i E_j: every sum over the other classes is made of sums that leave
+With x = expm1(d), expm1(d_i + d_j) = x_i + x_j + x_i x_j: every sum over the other classes is made of sums that leave
 one class out, which are added up from both sides. What underflows or overflows is for Arb.
 """
 

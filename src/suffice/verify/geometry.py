@@ -16,7 +16,7 @@ __all__ = ["Geometry", "difference", "geometry_of", "slopes", "softmax"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Geometry:
-    """k_j, D_j = r_j^2 - k_j^2, r_j, and s of both; directions normalised; u = f/tau."""
+    """k_j, D_j = r_j^2 - k_j^2, r_j, and s of both; directions normalised; `u` is phi = f/tau."""
 
     nu: float
     mu: Array

@@ -36,9 +36,9 @@ def valid_orders(nu: float) -> tuple[int, ...]:
 
 @cache
 def ratio_terms(m: int) -> tuple[tuple[int, Fraction], ...]:
-    """rho_m as (power of t, coefficient).
+    """V_m as (power of t, coefficient).
 
-    (2/t) rho_m = -2 rho_{m-1} + t(1-t^2) rho_{m-1}' - ((1-t^2)/t^2) sum_i rho_i rho_{m-i}, rho_1 = -t^2/2.
+    (2/t) V_m = -2 V_{m-1} + t(1-t^2) V_{m-1}' - ((1-t^2)/t^2) sum_i V_i V_{m-i}, V_1 = -t^2/2.
     """
     if m == 1:
         return ((2, Fraction(-1, 2)),)
@@ -62,5 +62,5 @@ def ratio_terms(m: int) -> tuple[tuple[int, Fraction], ...]:
 
 @cache
 def potential_terms(m: int) -> tuple[tuple[int, Fraction], ...]:
-    """U_m with U_m' = -rho_m/t^3 and U_m(0) = 0, for m >= 2; F_n has nu^(1-m) U_m(t)."""
+    """U_m with U_m' = -V_m/t^3 and U_m(0) = 0, for m >= 2; F_n has nu^(1-m) U_m(t)."""
     return tuple((p - 2, -c / (p - 2)) for p, c in ratio_terms(m))

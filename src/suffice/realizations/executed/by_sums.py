@@ -54,10 +54,10 @@ def summed_bounds(states: States, executed: Executed, table: ClassTable) -> Boun
 class _Sums:
     """With the executed weights w and score allowances t: all that needs a pass over classes or dimensions."""
 
-    t: Array  # sum_j |w_j| t_j
-    t_squared: Array  # sum_j |w_j| t_j^2
-    b: Array  # sum_j |w_j| B_j
-    z: Array  # sum_j |w_j| Z_j
+    t: Array  # sum_j |w_j| d_j
+    t_squared: Array  # sum_j |w_j| d_j^2
+    b: Array  # sum_j |w_j| b_j
+    z: Array  # sum_j |w_j| z_j
     lengths: Array  # sum_j w_j |hhat_j|^2
     gradient: Array  # |g|^2
     along: Array  # g.v_y
@@ -123,12 +123,12 @@ def _from_sums(states: States, executed: Executed, table: ClassTable, sums: _Sum
     twice_tv = np.minimum(np.where(s < 0.5, 2 * s / (1 - s), np.inf), table.t_max)
     probability = (twice_tv + table.of_softmax + lost) / 2
 
-    # gradient: |w|.B, the rest of 8.5, and the moved probability by length or by variance
+    # gradient: |w|.b, the rest of what comes after (8.5), and the moved probability by length or by variance
     entropy = rest * (math.log(classes) - np.log(rest))
     of_weights = (2 * u * (1 + table.of_weight)) * entropy + table.of_total * rest + lost
     after = sums.b * raised + of_weights * table.widest
     after += underflow(states.bank, table.farthest, tau, executed.dtype)
-    # sum_j pi_j t_j^2 is that with |w_j| and (1 - 2 |w_y|) t_y^2
+    # sum_j pi_j d_j^2 is that with |w_j| and (1 - 2 |w_y|) d_y^2
     also = 1 - 2 * sums.weight * (2 - raised)
     moves = np.maximum(sums.t_squared * raised + (also + 8 * u) * sums.t_target**2 + lost, 0)
     variance = _variance(states, executed, table, sums, after, raised)

@@ -108,14 +108,14 @@ def execute(
     mu, k, c, f, tau = (x.to(dtype) for x in stored)
     # autocast would take products in bfloat16: another program than the one that the bounds are about
     with torch.autocast(states.features.device.type, enabled=False):
-        u = f / tau[:, None]
-        arguments = _geometry_product(u, mu, inputs), squares(u), k, c, states.labels
+        phi = f / tau[:, None]
+        arguments = _geometry_product(phi, mu, inputs), squares(phi), k, c, states.labels
         if compiled:
             found = dict(run_compiled(_between_products, (order, nu), arguments))
         else:
             found = _between_products(order, nu, *arguments)
-        gradient = (product(found.pop("pulls"), mu, "classes") + found.pop("along") * u) / tau[:, None]
-    return Executed(order=order, inputs=inputs, directions=mu, concentrations=k, scaled=u, gradient=gradient, **found)
+        gradient = (product(found.pop("pulls"), mu, "classes") + found.pop("along") * phi) / tau[:, None]
+    return Executed(order=order, inputs=inputs, directions=mu, concentrations=k, scaled=phi, gradient=gradient, **found)
 
 
 def _inputs_beside() -> str:
@@ -123,24 +123,24 @@ def _inputs_beside() -> str:
 
 
 def _geometry_product(
-    u: Float[Tensor, "queries dim"], mu: Float[Tensor, "classes dim"], inputs: torch.dtype
+    phi: Float[Tensor, "queries dim"], mu: Float[Tensor, "classes dim"], inputs: torch.dtype
 ) -> Float[Tensor, "queries classes"]:
-    if inputs == u.dtype:
-        return product(u, mu.T, "dim")
-    return (u.to(inputs) @ mu.to(inputs).T).to(u.dtype)
+    if inputs == phi.dtype:
+        return product(phi, mu.T, "dim")
+    return (phi.to(inputs) @ mu.to(inputs).T).to(phi.dtype)
 
 
 def _between_products(
     order: int,
     nu: float,
-    mu_u: Float[Tensor, "queries classes"],
-    u_squared: Float[Tensor, "queries 1"],
+    mu_phi: Float[Tensor, "queries classes"],
+    phi_squared: Float[Tensor, "queries 1"],
     k: Float[Tensor, " classes"],
     c: Float[Tensor, " classes"],
     y: Int[Tensor, " queries"],
 ) -> dict[str, Tensor]:
-    """From mu.u and |u|^2 to loss and the weights of the gradient's product: what is compiled."""
-    gaps = torch.maximum(mu_u * (2 * k) + u_squared, -(k * k))
+    """From mu.phi and |phi|^2 to loss and the weights of the gradient's product: what is compiled."""
+    gaps = torch.maximum(mu_phi * (2 * k) + phi_squared, -(k * k))
     r_squared = squared_radius(k, gaps)
     r = torch.sqrt(r_squared)
     # which overwrites the square

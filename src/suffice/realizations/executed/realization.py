@@ -72,14 +72,9 @@ class Execution:
 
     def record(self) -> dict[str, Any]:
         """What tells one program from another."""
-        return {
-            "scope": str(self.scope),
-            "pair": pair_name(self.pair),
-            "dtype": name_of(self.dtype),
-            "inputs": name_of(self.inputs or self.dtype),
-            "compiled": self.compiled,
-            "model": self.model,
-        }
+        pair, inputs = pair_name(self.pair), self.dtype if self.inputs is None else self.inputs
+        how = {"dtype": name_of(self.dtype), "inputs": name_of(inputs), "compiled": self.compiled, "model": self.model}
+        return {"name": pair, "scope": str(self.scope), "pair": pair, **how}
 
     @property
     def formula(self) -> Analytic:

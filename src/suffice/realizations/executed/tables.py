@@ -1,7 +1,8 @@
 """What the certificate by sums bounds ahead of time, class by class (docs/theory, 8.7).
 
-For every feature with |f|/tau in a range, and every direction of it: |D_j| <= U (2 k_j + U), r_j >= max(k_j - U,
-U0 - k_j, 0) and |v_j| <= k_j + U. With these the allowances of 8.2 to 8.5 are C numbers each.
+For every feature with |f|/tau in [phi_0, phi_1], and every direction of it: |D_j| <= phi_1 (2 k_j + phi_1),
+r_j >= max(k_j - phi_1, phi_0 - k_j, 0) and |v_j| <= k_j + phi_1. With these the allowances (8.2 to 8.5) are C numbers
+each. Here phi_0 and phi_1 are called `least` and `most`, and the allowance d_j of a score `t`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _ROUNDINGS_OF_T = 9_007_190_244
 
 @dataclass(frozen=True, kw_only=True)
 class ClassTable:
-    """What 8.7 bounds ahead of time: some for each class, all else over all classes.
+    """What is bounded ahead of time (8.7): some for each class, all else over all classes.
 
     A score allowance is t = fixed + growing |D|, with the executed squared gap D; B and Z are the columns.
     """
@@ -88,7 +89,7 @@ def class_table(
     inputs: torch.dtype | None = None,
     lengths: Float[Tensor, " queries"] | None = None,
 ) -> ClassTable | None:
-    """Bounds for each class that hold for all of these states; None where the assumptions of 8.7 are not met.
+    """Bounds for each class that hold for all of these states; None where its assumptions are not met (8.7).
 
     `lengths` are the `feature_lengths`, if they are at hand.
     """
@@ -171,7 +172,7 @@ class _Geometry:
 
 
 def _geometry(at: _Range) -> _Geometry:
-    """8.2 with |D| <= U (2 k + U); the clamp can act only where k <= 2U: elsewhere D >= -3k^2/4."""
+    """|D| <= phi_1 (2 k + phi_1); the clamp can act only where k <= 2 phi_1: elsewhere D >= -3k^2/4 (8.2)."""
     k, k_hat, most, u, nu = at.k, at.k_hat, at.most, at.u, at.bank.nu
     size = (2 * k + most) * most
     of_product, of_square = gap_roundings(at.bank.dim, at.dtype, at.inputs, at.model)
@@ -203,7 +204,7 @@ class _Scores:
 
 
 def _scores(at: _Range, geometry: _Geometry) -> _Scores:
-    """8.2 and 8.3, and the pair's own allowance c_n/(s^(n+1)(s_r + s_k)) a unit of |D|, at the smallest s."""
+    """Geometry and formula (8.2, 8.3), and the pair's own c_n/(s^(n+1)(s_r + s_k)) a unit of |D|, at the smallest s."""
     u, nu, order = at.u, at.bank.nu, at.order
     reach = np.minimum(geometry.s, geometry.s_k)
     both = geometry.s + geometry.s_k
@@ -270,7 +271,7 @@ class _Softmax:
 
 
 def _softmax(at: _Range, scores: _Scores) -> _Softmax:
-    """8.5 for all softmaxes at once: sum_j pi_j |log pi_j| <= log C stands for the terms u |q_j - q_w|."""
+    """All softmaxes at once (8.5): sum_j pi_j |log pi_j| <= log C stands for the terms u |q_j - q_w|."""
     u, tiny, classes = at.u, at.tiny, at.bank.num_classes
     e, log = ulps("exp", at.dtype), ulps("log1p", at.dtype)
     of_total = over_classes(classes, at.dtype, at.model)
@@ -303,7 +304,7 @@ class _Columns:
 
 
 def _columns(at: _Range, geometry: _Geometry, ratios: _Ratios, softmax: _Softmax) -> _Columns:
-    """a_j and all of 8.5 that is linear in |w_j|; the roundings of the variance's first part (8.7)."""
+    """a_j and what is linear in |w_j| after the scores (8.5); the roundings of the variance's first part (8.7)."""
     classes, most, of_total, of_weight = at.bank.num_classes, at.most, softmax.of_total, softmax.of_weight
     slope, of_slope, v, wide = ratios.slope, ratios.of_slope, geometry.v, ratios.wide
     pulls = gamma(roundings_of_product(classes, "classes", at.dtype) + 12, at.dtype, at.model)
@@ -335,7 +336,7 @@ def _ahead(
 
 
 def _table(at: _Range) -> ClassTable:
-    """All of 8.7 that needs no state: geometry, scores, ratios, what comes after the scores, and all of it ahead."""
+    """All that needs no state (8.7): geometry, scores, ratios, what comes after the scores, and all of it ahead."""
     geometry = _geometry(at)
     scores, ratios = _scores(at, geometry), _ratios(at, geometry)
     softmax = _softmax(at, scores)
