@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import suffice as sf
-
 from suffice.experiments.conditioning.measure import coordinate_control, measure_conditioning, target_control
 from suffice.experiments.saved import Saved
 from tests.support.collections import make_states, write

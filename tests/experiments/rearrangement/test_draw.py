@@ -35,6 +35,6 @@ def test_shares_of_decisions() -> None:
     """At 1e-5 two states keep the budget and one differs; at 1e-8 one differs and two fail."""
     c = draw_rearrangement(rearrangement()).figure.axes[2]
     every, differ, fail = ([bar.get_height() for bar in bars] for bars in c.containers)
-    np.testing.assert_allclose(every, [1, 2 / 3, 2 / 3, 0, 0, 0], atol=1e-15)
+    np.testing.assert_allclose(every, [1, 2 / 3, 2 / 3, 1 / 3, 0, 0], atol=1e-15)
     np.testing.assert_allclose(differ, [0, 1 / 3, 0, 0, 1 / 3, 0], atol=1e-15)
     np.testing.assert_allclose(np.add(every, differ) + fail, np.ones(6))
