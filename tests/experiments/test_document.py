@@ -58,7 +58,7 @@ def test_spans_are_orders_of_magnitude() -> None:
 
 
 def test_the_papers_numbers_stand_in_brackets() -> None:
-    assert beside(["1", 2], [3.5, "-"]) == ["1 (3.5)", "2 (-)"]
+    assert beside(["1", 2], [0.5, "-"]) == ["1 (0.5)", "2 (-)"]
     with pytest.raises(ValueError, match="shorter"):
         beside([1, 2], [3])
 

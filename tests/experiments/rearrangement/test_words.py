@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from suffice.experiments.document import Picture
+from suffice.experiments.document import Picture, beside
 from suffice.experiments.figures import panels
 from suffice.experiments.rearrangement.measure import Rearrangement
 from suffice.experiments.rearrangement.words import describe_rearrangement
@@ -35,10 +35,10 @@ def _picture() -> Picture:
 def test_spread() -> None:
     spread, _ = describe_rearrangement(rearrangement(), _picture()).tables
     assert spread.rows == [
-        ["Fold change: median", "4 (3.18)", "3 (3.28)"],
-        ["Fold change: maximum", "10 (1.06e+07)", "10 (1.16e+07)"],
-        ["Median absolute range", "3.00e-07 (2.36e-09)", "4.00e-07 (9.09e-09)"],
-        ["Maximum absolute range", "1.00e-06 (1.78e-07)", "4.50e-05 (8.55e-07)"],
+        ["Fold change: median", *beside(["4", "3"], ["3.18", "3.28"])],
+        ["Fold change: maximum", *beside(["10", "10"], ["1.06e+07", "1.16e+07"])],
+        ["Median absolute range", *beside(["3.00e-07", "4.00e-07"], ["2.36e-09", "9.09e-09"])],
+        ["Maximum absolute range", *beside(["1.00e-06", "4.50e-05"], ["1.78e-07", "8.55e-07"])],
     ]
 
 
