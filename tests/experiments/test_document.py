@@ -9,7 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from suffice.experiments.document import Picture, Section, Table, count, number, quantiles, write_document
+from suffice.experiments.document import (
+    Picture,
+    Section,
+    Table,
+    beside,
+    count,
+    number,
+    quantiles,
+    span,
+    write_document,
+)
 from suffice.experiments.figures import panels
 
 
@@ -39,6 +49,18 @@ def test_counts() -> None:
 def test_quantiles_of_what_is_finite() -> None:
     assert quantiles(np.array([3.0, math.inf, 1.0, math.nan, 2.0]), 0.0, 0.5, 1.0) == [1.0, 2.0, 3.0]
     assert all(math.isnan(q) for q in quantiles(np.array([math.inf]), 0.5))
+
+
+def test_spans_are_orders_of_magnitude() -> None:
+    values = np.append(np.geomspace(1e-6, 1e-2, 101), math.inf)
+    assert span(values) == pytest.approx(4)
+    assert span(values, central=True) == pytest.approx(3.6)
+
+
+def test_the_papers_numbers_stand_in_brackets() -> None:
+    assert beside(["1", 2], [0.5, "-"]) == ["1 (0.5)", "2 (-)"]
+    with pytest.raises(ValueError, match="shorter"):
+        beside([1, 2], [3])
 
 
 def test_a_section_and_its_files(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from suffice.experiments.figures import cumulative, dimension_color, figure_with, legend, panels, save
+from suffice.experiments.figures import cumulative, dimension_color, figure_with, legend, ordered, panels, save
 
 
 def _draw(path: Path) -> list[bytes]:
@@ -39,3 +39,12 @@ def test_panels_have_letters_and_dimensions_colours() -> None:
     assert panels(1)[1][0].get_title(loc="left") == ""
     assert len({dimension_color(dim) for dim in (128, 512, 1024)}) == 3
     assert dimension_color(64) not in {dimension_color(dim) for dim in (128, 512, 1024)}
+
+
+def test_ordered_values_by_dimension() -> None:
+    _, (axis,) = panels(1)
+    ordered(axis, np.array([3.0, 1.0, 4.0, 2.0]), np.array([512, 128, 128, 512]))
+    drawn = {line.get_label(): (line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axis.get_lines()}
+    assert drawn == {"p = 128": ([0, 3], [1.0, 4.0]), "p = 512": ([1, 2], [2.0, 3.0])}
+    assert axis.get_yscale() == "log"
+    assert axis.get_legend() is not None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from flint import arb, ctx
 
 import suffice as sf
-from suffice.experiments.ranking import rank_by_consequence, reproduce_ranking
+from suffice.experiments.ranking import describe_ranking, rank_by_consequence, reproduce_ranking
 from suffice.experiments.saved import Saved
 from suffice.truth import bessel
 from tests.support.collections import make_states, write
@@ -45,3 +46,11 @@ def test_the_section_says_so(tmp_path: Path) -> None:
     assert section.finding.startswith("Holds")
     assert ticks == [1]
     assert [row[-1] for row in section.tables[0].rows] == ["broken", "kept"]
+
+
+def test_another_outcome_is_a_violation() -> None:
+    a, b = rank_by_consequence()
+    for other in ([replace(a, kept=True), b], [a, replace(b, kept=False)], [replace(a, loss_error=1.8e-5), b]):
+        section = describe_ranking(other)
+        assert section.violations == 1
+        assert section.finding.startswith("Does NOT hold")

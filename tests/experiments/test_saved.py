@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import suffice as sf
-from suffice.experiments.saved import Saved
+from suffice.experiments.saved import Columns, Saved, by_chunks
 from tests.support.collections import make_states, write
 
 
@@ -45,3 +46,26 @@ def test_what_is_remembered_depends_on_the_question(tmp_path: Path) -> None:
     other = sf.open_collection(write(tmp_path / "d", make_states(70, 9, 64, 5)))
     Saved(collection=other, sample=None, folder=tmp_path / "cache").columns("a", compute)
     assert sum(calls) == 210
+
+
+def test_chunks_are_joined_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = make_states(10, 9, 64, 0)
+    monkeypatch.setattr(sf.States, "chunks", lambda self: [self[0:4], self[4:10]])
+    sizes = []
+
+    def compute(part: sf.States) -> Columns:
+        sizes.append(len(part))
+        return {"tau": part.temperature.numpy(), "label": part.labels.numpy()}
+
+    found = by_chunks(compute, states)
+    assert sizes == [4, 6]
+    np.testing.assert_array_equal(found["tau"], states.temperature.numpy())
+    np.testing.assert_array_equal(found["label"], states.labels.numpy())
+
+
+def test_single_states_at_even_distances(tmp_path: Path) -> None:
+    collection = sf.open_collection(write(tmp_path / "c", make_states(40, 9, 64, 0), make_states(30, 200, 64, 1)))
+    saved = Saved(collection=collection, sample=None, folder=tmp_path / "cache")
+    assert [index for index, _ in saved.spread(8)] == [0, 5, 10, 15, 20, 25, 30, 35]
+    assert [index for index, _ in saved.spread(7, 200)] == [0, 10, 20, 30, 40, 50, 60]
+    assert all(len(state) == 1 for _, state in saved.spread())

@@ -7,7 +7,7 @@ import torch
 from flint import arb, ctx
 
 import suffice as sf
-from suffice.truth.rigorous import RigorousState
+from suffice.truth.rigorous import RigorousState, as_float
 from tests.reference.exact import exact_outputs
 from tests.reference.states import random_states
 
@@ -15,14 +15,43 @@ from tests.reference.states import random_states
 @pytest.mark.parametrize("seed", [0, 2, 3, 4, 5, 6])
 def test_exact_outputs(seed: int) -> None:
     state = random_states(seed, 1, [(4, 9)])
-    # enough for a target whose probability is 1 to 200 digits
     rigorous, exact = RigorousState(state, 2, bits=900), exact_outputs(state)
-    loss, gradient = rigorous.exact()
-    assert loss == pytest.approx(float(exact.loss), rel=1e-15)
-    wanted = torch.tensor([float(x) for x in exact.gradient], dtype=torch.float64)
-    torch.testing.assert_close(gradient, wanted, rtol=1e-14, atol=1e-300)
+    found = rigorous.exact()
     with ctx.workprec(900):
+        assert found.loss.overlaps(exact.loss)
+        assert as_float(found.loss) == pytest.approx(float(exact.loss), rel=1e-15)
+        assert all(a.overlaps(b) for a, b in zip(found.gradient, exact.gradient, strict=True))
+        assert [float(x) for x in found.gradient] == pytest.approx([float(x) for x in exact.gradient], 1e-14, 1e-300)
         assert all(a.overlaps(b) for a, b in zip(rigorous.scores, exact.scores, strict=True))
+
+
+def test_a_target_of_probability_one_to_200_digits_keeps_its_loss_and_gradient() -> None:
+    """At the bits that are used by default, 1 - p_y by subtraction is a ball around 0 whose middle means nothing."""
+    state = random_states(4, 1, [(4, 9)])
+    found, exact = RigorousState(state, 2).exact(), exact_outputs(state)
+    assert exact.loss < 1e-199
+    with ctx.workprec(900):
+        for ours, theirs in zip([found.loss, *found.gradient], [exact.loss, *exact.gradient], strict=True):
+            assert ours.overlaps(theirs)
+            assert ours.rad() < 1e-60 * theirs.abs_lower()
+
+
+def test_too_few_bits_show_in_the_radius() -> None:
+    """Scores of 1e4 in 20 bits: nothing is known, and the balls say so."""
+    state = random_states(0, 1, [(4, 9)])
+    found, exact = RigorousState(state, 2, bits=20).exact(), exact_outputs(state)
+    with ctx.workprec(900):
+        assert not found.loss.is_finite() or found.loss.overlaps(exact.loss)
+    with pytest.raises(ArithmeticError, match="Expected a ball narrower than 9e-19 of its value, but got"):
+        as_float(found.loss)
+
+
+def test_a_ball_is_a_float_only_if_it_is_narrow() -> None:
+    assert as_float(arb(0)) == 0
+    assert as_float(arb(3, 2.0**-60)) == 3
+    for wide in (arb(3, 2.0**-58), arb(0, 1e-300), arb("nan"), arb(1, "inf")):
+        with pytest.raises(ArithmeticError, match="Expected a ball narrower"):
+            as_float(wide)
 
 
 @pytest.mark.parametrize("seed", [0, 3, 7])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,22 @@ from matplotlib.figure import Figure
 from suffice.experiments.figures import save
 from suffice.store.manifest import write_whole
 
-__all__ = ["Picture", "Section", "Table", "count", "markdown_table", "number", "quantiles", "write_document"]
+__all__ = [
+    "CENTRAL",
+    "Picture",
+    "Section",
+    "Table",
+    "beside",
+    "count",
+    "markdown_table",
+    "number",
+    "quantiles",
+    "span",
+    "write_document",
+]
+
+# the quantiles of most tables: the central 90% and the median
+CENTRAL = (0.05, 0.5, 0.95)
 
 
 def number(value: float | None) -> str:
@@ -31,6 +46,11 @@ def number(value: float | None) -> str:
 def count(some: int, total: int) -> str:
     """A number and its share."""
     return f"{some:,} ({100 * some / max(total, 1):.2f}%)"
+
+
+def beside(ours: Iterable[object], paper: Iterable[object]) -> list[str]:
+    """Cells with the paper's numbers in brackets after ours."""
+    return [f"{a} ({b})" for a, b in zip(ours, paper, strict=True)]
 
 
 def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -108,3 +128,9 @@ def quantiles(values: np.ndarray[Any, Any], *at: float) -> list[float]:
     """Quantiles of the values that are finite; nan of none."""
     usable = values[np.isfinite(values)]
     return [float(np.quantile(usable, q)) if len(usable) else math.nan for q in at]
+
+
+def span(values: np.ndarray[Any, Any], *, central: bool = False) -> float:
+    """log10 of the largest over the smallest, or of the 95% over the 5% quantile."""
+    low, high = quantiles(values, *((0.05, 0.95) if central else (0.0, 1.0)))
+    return float(np.log10(high / low))

@@ -19,6 +19,7 @@ __all__ = [
     "dimension_color",
     "figure_with",
     "legend",
+    "ordered",
     "panels",
     "save",
 ]
@@ -74,6 +75,23 @@ def cumulative(axis: Axes, values: np.ndarray[Any, Any], **style: Any) -> None:
     usable = np.sort(values[np.isfinite(values) & (values > 0)])
     axis.plot(usable, np.arange(1, len(usable) + 1) / max(len(usable), 1), **style)
     axis.set_xscale("log")
+
+
+def ordered(axis: Axes, values: np.ndarray[Any, Any], dims: np.ndarray[Any, Any]) -> None:
+    """All values from the smallest to the largest on a logarithmic axis, coloured by dimension, with a legend."""
+    order = np.argsort(values)
+    for dim in sorted(set(dims.tolist())):
+        rows = dims[order] == dim
+        axis.semilogy(
+            np.arange(len(order))[rows],
+            values[order][rows],
+            ".",
+            ms=1.5,
+            color=dimension_color(dim),
+            label=f"p = {dim}",
+            rasterized=True,
+        )
+    legend(axis, markerscale=4)
 
 
 def legend(axis: Axes, *, loc: str = "best", markerscale: float = 1.0) -> None:

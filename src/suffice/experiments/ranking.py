@@ -13,7 +13,7 @@ from suffice.pairs.perturbed import rounded_hinge
 from suffice.states import ClassBank, States
 from suffice.truth.state import reference
 
-__all__ = ["Ranked", "rank_by_consequence", "reproduce_ranking"]
+__all__ = ["Ranked", "describe_ranking", "rank_by_consequence", "reproduce_ranking"]
 
 _EPSILON, _BUDGET = 1e-4, 1e-5
 _PAPER = 1.7568e-5
@@ -62,10 +62,15 @@ def rank_by_consequence() -> list[Ranked]:
 
 
 def reproduce_ranking(saved: Saved, tick: Tick) -> Section:
-    """The counterexample as a table."""
+    """The counterexample, which needs no saved states."""
     del saved
     ranked = rank_by_consequence()
     tick(1)
+    return describe_ranking(ranked)
+
+
+def describe_ranking(ranked: list[Ranked]) -> Section:
+    """Both potentials in a table; anything but A broken and B kept, with the paper's number, is a violation."""
     a, b = ranked
     rows = [
         [

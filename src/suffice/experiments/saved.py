@@ -18,9 +18,10 @@ from suffice.states import States
 from suffice.store.manifest import write_whole
 from suffice.store.reader import Batch, Collection
 
-__all__ = ["Columns", "Compute", "Saved", "Tick"]
+__all__ = ["Array", "Columns", "Compute", "Saved", "Tick", "by_chunks"]
 
-Columns = dict[str, np.ndarray[Any, Any]]
+Array = np.ndarray[Any, Any]
+Columns = dict[str, Array]
 Compute = Callable[[States], Columns]
 Tick = Callable[[int], None]
 
@@ -60,7 +61,7 @@ class Saved:
         for batch in self.batches():
             parts.append(self.remembered(f"{name}/{batch.part}/{batch.rows}", partial(compute, batch.states)))
             tick(len(batch))
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        return _joined(parts)
 
     def remembered(self, question: str, compute: Callable[[], Columns]) -> Columns:
         """The arrays that answer a question about this collection, from disk if they are there."""
@@ -88,8 +89,8 @@ class Saved:
         names = ("id", "dim", "temperature", "source", "classes")
         return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
-    def spread(self, count: int, most_classes: int) -> list[tuple[int, States]]:
-        """About `count` single states with their numbers, at even distances, for what is too slow to do for all."""
+    def spread(self, count: int = 12, most_classes: int = 128) -> list[tuple[int, States]]:
+        """About `count` single states with their numbers, at even distances, for what Arb is too slow to do for all."""
         found = []
         number = 0
         for batch in self.batches():
@@ -98,6 +99,15 @@ class Saved:
                     found.append((number + i, batch.states[i : i + 1]))
             number += len(batch)
         return found[:: max(1, len(found) // count)][:count]
+
+
+def by_chunks(compute: Compute, states: States) -> Columns:
+    """`compute` at one chunk of the states after another, joined: memory stays bounded."""
+    return _joined([compute(part) for part in states.chunks()])
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 @cache

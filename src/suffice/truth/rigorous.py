@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from flint import arb, ctx
-from torch import Tensor
 
 from suffice.states import States
 from suffice.truth.geometry import exact_geometry
 from suffice.truth.state import softmax_exponents
 
-__all__ = ["RigorousErrors", "RigorousState"]
+__all__ = ["ExactOutputs", "RigorousErrors", "RigorousState", "as_float"]
+
+# a ball within this part of its value rounds to one of two neighbouring float64 numbers
+_NARROW = 2.0**-60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactOutputs:
+    """Balls for the exact loss and for each coordinate of its feature gradient."""
+
+    loss: arb
+    gradient: list[arb]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +49,21 @@ class RigorousState:
             self.slopes = self.geometry.slopes()
             self.surrogate_slopes = self.geometry.surrogate_slopes(order)
 
-    def exact(self) -> tuple[float, Tensor]:
-        """The exact loss and its feature gradient, rounded to float64."""
+    def exact(self) -> ExactOutputs:
+        """The exact loss and its feature gradient.
+
+        1 - p_y is the sum of the other probabilities and the loss is log1p of their odds: nothing is subtracted from 1,
+        and the balls stay narrow where nearly all mass is on the target.
+        """
         y = int(self.state.labels)
         with ctx.workprec(self.bits):
-            p = _normalised(softmax_exponents(self.scores))
-            weights = [(x - (j == y)) * s for j, (x, s) in enumerate(zip(p, self.slopes, strict=True))]
-            loss = float(-p[y].log().mid())
-            gradient = [float(x.mid()) for x in self.geometry.combined(weights)]
-        return loss, torch.tensor(gradient, dtype=torch.float64)
+            exponents = softmax_exponents(self.scores)
+            p = _normalised(exponents)
+            others = [j for j in range(len(p)) if j != y]
+            loss = (sum((exponents[j] for j in others), arb(0)) / exponents[y]).log1p()
+            weights = [x * s for x, s in zip(p, self.slopes, strict=True)]
+            weights[y] = -sum((p[j] for j in others), arb(0)) * self.slopes[y]
+            return ExactOutputs(loss=loss, gradient=self.geometry.combined(weights))
 
     def errors(self, log_p: list[float] | None = None) -> RigorousErrors:
         """True errors at the state's own exact probabilities, or with biases that make them exp(log_p)/sum.
@@ -79,3 +94,11 @@ class RigorousState:
 def _normalised(weights: list[arb]) -> list[arb]:
     total = sum(weights, arb(0))
     return [w / total for w in weights]
+
+
+def as_float(ball: arb) -> float:
+    """The middle of a ball in float64, of a ball so narrow that this is its value; a wider one is refused."""
+    # a comparison of balls is true only if it is certain
+    if not ball.rad() <= _NARROW * ball.abs_lower():
+        raise ArithmeticError(f"Expected a ball narrower than {_NARROW:.0e} of its value, but got {ball}")
+    return float(ball.mid())

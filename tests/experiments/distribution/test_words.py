@@ -1,0 +1,60 @@
+"""The tables hold the record's quantiles beside the paper's, and the finding follows from the span."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from suffice.experiments.distribution.measure import Distribution
+from suffice.experiments.distribution.words import describe_distribution
+from suffice.experiments.document import Picture, beside
+from suffice.experiments.figures import panels
+
+
+def distribution(orders: float = 2.0) -> Distribution:
+    """101 states whose tolerances span some orders of magnitude, evenly."""
+    b = np.geomspace(1e-7, 1e-7 * 10**orders, 101)
+    columns = {f"conditioned_{name}_{size}": b for name in ("loss", "joint") for size in ("0.0001", "1e-05")}
+    columns |= {f"centered_joint_{size}": 3 * b for size in ("0.0001", "1e-05")}
+    columns["target_probability"] = np.linspace(0, 1, 101)
+    dims = np.where(np.arange(101) < 40, 64, 128)
+    groups = {"p = 64, tau = 0.1": dims == 64, "p = 128, tau = 0.2": dims == 128}
+    return Distribution(columns=columns, dims=dims, groups=groups, checked=24, wrong=1)
+
+
+def _picture() -> Picture:
+    return Picture(name="p", caption="c", figure=panels(1)[0])
+
+
+def test_tables() -> None:
+    paper, groups, centered = describe_distribution(distribution(), _picture()).tables
+    ours = ["1.26e-07", "1.00e-06", "7.94e-06", "1.80", "2.00"]
+    theirs = ["7.35e-09", "1.06e-07", "1.44e-05", "3.29", "7.16"]
+    assert paper.rows[3] == ["1e-05", "Joint", *beside(ours, theirs)]
+    assert [row[:2] for row in groups.rows] == [["p = 64, tau = 0.1", "40"], ["p = 128, tau = 0.2", "61"]]
+    assert groups.rows[0][-1] == "0.78"
+    assert centered.rows[1][3] == "3.00e-06"
+    assert "b* is 3.00 times the conditioned one in the median" in centered.caption
+
+
+def test_text_and_violations() -> None:
+    section = describe_distribution(distribution(), _picture())
+    assert "at 101 states" in section.text
+    assert "checked at 24 b* of both contracts: 1 wrong." in section.text
+    assert "here 1 (0.99%) have a target probability above 0.999" in section.finding
+    assert section.violations == 1
+
+
+@pytest.mark.parametrize(
+    ("orders", "holds", "quite"),
+    [
+        (0.9, "Does not hold", "against the paper's 7.16"),
+        (2.0, "Holds in kind", "against the paper's 7.16"),
+        (6.0, "Holds in kind", "the order of the paper's"),
+    ],
+)
+def test_the_finding_follows_from_the_span(orders: float, holds: str, quite: str) -> None:
+    finding = describe_distribution(distribution(orders), _picture()).finding
+    assert finding.startswith(f"{holds}: ")
+    assert f"spans {orders:.2f} orders" in finding
+    assert quite in finding
