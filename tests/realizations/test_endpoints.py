@@ -231,6 +231,33 @@ def test_wider_intervals_never_allow_less() -> None:
             assert (getattr(broad, name) >= getattr(middle, name)).all()
 
 
+def test_allowances_hold_at_both_ends_of_the_interval() -> None:
+    """Wherever the exact radius lies: paths from k to it, and differences of two such paths, by their definition."""
+    # order 2 has the smaller of two allowances on each piece of a path, which in sum may be less than on the whole
+    pair = sf.DebyePair(order=4)
+    states = make_states(4, 5, 16, 2)
+    geometry, nu, k = states.geometry(), states.bank.nu, states.bank.concentrations
+    of_gap = 0.1 * geometry.radii**2
+    low, high = (torch.sqrt(geometry.radii**2 + sign * of_gap) for sign in (-1, 1))
+    ends = Endpoints(geometry=geometry, of_gap=of_gap, low=low, high=high)
+    towards = _towards(states)
+    uniform, own = uniform_allowances(ends, towards), OwnEnvelope(ends, pair).matched(towards)
+    for r in (low, high):
+        assert (uniform.d >= (r - k).abs()).all()
+        assert (own.d >= pair.score_allowance(nu, k, r) * (1 - 1e-12)).all()
+        assert (own.a >= pair.allowance(nu, r) * (1 - 1e-12)).all()
+    for name, index in zip(("to_target", "to_top"), towards, strict=True):
+        for ours, theirs in ((low, high), (high, low), (low, low), (high, high)):
+            there, at_k = theirs.gather(1, index[:, None]), k[index][:, None]
+            others = torch.arange(5) != index[:, None]
+            apart = (ours - there).abs() + (k - at_k).abs()
+            least = torch.minimum(apart, (ours - k).abs() + (there - at_k).abs())
+            assert (getattr(uniform, name) >= least)[others].all()
+            apart = pair.score_allowance(nu, there, ours) + pair.score_allowance(nu, at_k, k.expand_as(ours))
+            paths = pair.score_allowance(nu, k, ours) + pair.score_allowance(nu, at_k, there)
+            assert (getattr(own, name) >= torch.minimum(apart, paths) * (1 - 1e-12))[others].all()
+
+
 def test_rows() -> None:
     states, rows = make_states(4, 5, 16, 2), torch.tensor([3, 1])
     envelope = OwnEnvelope(_ends(states), PAIR)

@@ -91,6 +91,19 @@ def test_a_zero_slope_is_not_settled() -> None:
     assert not settle(flat, {"loss": _of(1e-3)}, _of(1e-13))[1]
 
 
+def test_an_end_that_is_not_accepted_is_not_settled() -> None:
+    """A fifth power, on which the secant method swings away from the root: both of its ends are over the budget."""
+
+    class Steep(Quadratic):
+        def enclosures(self, names: Sequence[str], b: Tensor) -> list[Enclosure]:
+            value = 1e-3 * (b / 1e-3) ** 5 * (1 + 1e-3)
+            return [Enclosure(lower=value, upper=value) for _ in names]
+
+    inverse, settled = settle(Steep(_of(1.0), _of(0.0), _of(1.0)), {"loss": _of(1e-3)}, _of(1e-13))
+    assert (inverse.accepted / 1e-3) ** 5 > 1
+    assert not settled
+
+
 def test_direct_evaluation_agrees_on_both_ends() -> None:
     """On random and adversarial states: what is settled is accepted at one end and rejected at the other."""
     contract, judged = contract_named("conditioned"), 0
