@@ -1,149 +1,69 @@
-"""The rows of an audit are what the library says of the same states, one call at a time."""
+"""Rows of an audit are what the library says of every order, whatever the plan's contract."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
 
 import suffice as sf
-from suffice.audits.ledger import read_results
 from suffice.audits.plan import Plan
 from suffice.audits.rows import ORDERS, audit_states
-from suffice.contracts.bounds import Bounds
+from suffice.contracts.base import Contract
+from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.geometry import geometry_bounds
+from suffice.pairs.constants import valid_orders
 from suffice.realizations.analytic import Analytic
-from suffice.realizations.executed.by_sums import summed_bounds
-from tests.support.collections import make_states, write
-
-BUDGETS = sf.Budgets(loss=1e-4, gradient=1e-3)
-EXECUTED = sf.Budgets(loss=1e-3, gradient=1e-2)
+from suffice.realizations.executed.realization import Execution
+from tests.reference.states import random_states
 
 
-def _collection(path: Path) -> Path:
-    return write(path, make_states(30, 6, 16, 0), make_states(20, 12, 64, 1), make_states(10, 6, 16, 2))
+def _twice(head: SoftmaxHead, allowances: Allowances) -> Bounds:
+    """A contract of one's own that says nothing of the others: twice the geometry-only bounds."""
+    found = geometry_bounds(head, allowances)
+    return Bounds(
+        loss=2 * found.loss,
+        probability=2 * found.probability,
+        gradient=2 * found.gradient,
+        margin_use=2 * found.margin_use,
+    )
 
 
-@pytest.mark.parametrize("contract", ["centered", "conditioned"])
-def test_rows_are_what_the_library_says(tmp_path: Path, contract: str) -> None:
-    path = _collection(tmp_path / "c")
-    result = sf.audit(path, BUDGETS, out=tmp_path / "a", contract=contract)
-    names = ("id", "b", "verdict", "headroom", "cheapest_order")
-    rows = {name: np.concatenate([part[name] for part in read_results(tmp_path / "a")]) for name in names}
-    batches = list(sf.open_collection(path))
-    assert rows["id"].tolist() == [name for batch in batches for name in batch.ids]
-    pair = sf.DebyePair()
-    expected = [sf.tolerance(batch.states, BUDGETS, pair, contract).b for batch in batches]
-    assert np.array_equal(rows["b"], np.concatenate([b.numpy() for b in expected]))
-    certificates = [sf.certify(batch.states, BUDGETS, pair, contract) for batch in batches]
-    assert np.array_equal(rows["headroom"], np.concatenate([c.headroom.numpy() for c in certificates]))
-    assert rows["verdict"].tolist() == [word for c in certificates for word in c.verdict.tolist()]
-    for order in (1, 3):
-        open_ = sum(
-            int((sf.certify(b.states, BUDGETS, sf.DebyePair(order=order), contract).verdict != "certified").sum())
-            for b in batches
-        )
-        assert result.summary.open_by_order[str(order)] == open_
-    assert ((rows["cheapest_order"] > 0) | (rows["verdict"] == "inconclusive")).all()
-    assert result.summary.states == 60
-    assert result.summary.certified == int((rows["verdict"] == "certified").sum())
+@pytest.mark.parametrize("scope", ["analytic", "execution"])
+@pytest.mark.parametrize(
+    "contract", ["geometry", "conditioned", "centered", Contract(name="twice", bounds=_twice)], ids=str
+)
+def test_every_order_has_the_verdict_of_its_own_certificate(contract: str | Contract, scope: str) -> None:
+    outcomes = set()
+    for seed in (3, 8):
+        states = random_states(seed, 12, [(7, 64)])
+        for size, prediction in ((1e-3, False), (1e-5, True), (1e-7, False)):
+            plan = Plan(loss=size, gradient=size, prediction=prediction, order=3, contract=contract, scope=scope)
+            columns = audit_states(states, plan)
+            cheapest = np.zeros(12, dtype=np.int64)
+            for order in ORDERS:
+                pair = sf.DebyePair(order=order)
+                assert order in valid_orders(states.bank.nu)
+                realization = Analytic(pair) if scope == "analytic" else Execution(pair)
+                alone = sf.certify(states, plan.budgets, realization, contract)
+                certified = columns[f"certified_{order}"]
+                assert certified.tolist() == alone.certified.tolist()
+                room = sf.certify(states, plan.budgets, realization, "conditioned").headroom
+                np.testing.assert_allclose(columns[f"headroom_{order}"], room.numpy(), rtol=3e-9)
+                cheapest = np.where((cheapest == 0) & certified, order, cheapest)
+                outcomes |= set(certified.tolist())
+            assert columns["cheapest_order"].tolist() == cheapest.tolist()
+    assert outcomes == {False, True}
 
 
-def _audited(tmp_path: Path, dtype: str, contract: str = "centered") -> tuple[Path, Path]:
-    collection = write(tmp_path / "c", make_states(12, 6, 16, 0), make_states(10, 9, 64, 1, single=False))
-    sf.audit(collection, EXECUTED, out=tmp_path / "a", scope="execution", dtype=dtype, contract=contract)
-    return tmp_path / "a", collection
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("contract", ["geometry", "conditioned", "centered"])
-def test_executed_rows_are_what_the_library_says(tmp_path: Path, dtype: str, contract: str) -> None:
-    audit, collection = _audited(tmp_path, dtype, contract)
-    rows = pq.read_table(audit / "results").to_pylist()
-    at = 0
-    kind = {"float32": torch.float32, "float64": torch.float64}[dtype]
-    for batch in sf.open_collection(collection):
-        found = sf.certify(batch.states, EXECUTED, sf.DebyePair(order=2), contract, scope="execution", dtype=kind)
-        b = sf.tolerance(batch.states, EXECUTED, sf.DebyePair(order=2), contract, scope="execution", dtype=kind).b
-        by_sums = _by_sums(batch.states)
-        assert found.executed_loss is not None
-        for i in range(len(batch)):
-            row = rows[at + i]
-            assert row["verdict"] == found.verdict[i]
-            assert row["loss_bound"] == pytest.approx(found.loss[i].item(), rel=1e-12)
-            assert row["loss"] == pytest.approx(found.executed_loss[i].item(), rel=1e-6)
-            assert row["b"] == pytest.approx(b[i].item(), rel=1e-9)
-            own = f"debye2/{dtype}"
-            for name, bounds in by_sums.items():
-                smaller = min(bounds.loss[i].item(), row["loss_bound"]) if name == own else bounds.loss[i].item()
-                assert row[f"loss_bound {name}"] == pytest.approx(smaller, rel=1e-3)
-        at += len(batch)
-    summary = json.loads((audit / "summary.json").read_text())
-    assert all(sum(counts.values()) == 22 for counts in summary["summary"]["rungs"].values())
-    assert "rounding" in summary["scope"]
-    assert dtype in summary["scope"]
-
-
-def _by_sums(states: sf.States) -> dict[str, Bounds]:
-    found = {}
-    for rung in sf.rungs():
-        table = rung.table(states, "proved")
-        if table is not None:
-            found[rung.name] = summed_bounds(states, rung.execute(states), table)
-    assert len(found) >= 6
-    return found
-
-
-@pytest.mark.parametrize("contract", ["geometry", "conditioned", "centered"])
-@pytest.mark.parametrize("prediction", [True, False])
-def test_every_order_has_its_own_verdict(contract: str, prediction: bool) -> None:
-    """Decided by the conditioned headroom as far as that goes: the same as a certificate of that order."""
-    states = make_states(25, 6, 16, 3)
-    plan = Plan(loss=1e-5, gradient=1e-4, prediction=prediction, contract=contract)
-    columns = audit_states(states, plan)
-    certified = []
-    for order in ORDERS:
-        told = sf.certify(states, plan.budgets, sf.DebyePair(order=order), contract)
-        assert columns[f"certified_{order}"].tolist() == told.certified.tolist()
-        certified.append(told.certified.numpy())
-    cheapest = [next((n for n, met in zip(ORDERS, row, strict=True) if met), 0) for row in np.stack(certified, axis=1)]
-    assert columns["cheapest_order"].tolist() == cheapest
-    assert len(set(cheapest)) > 1
-
-
-def test_every_order_is_proved_from_five_dimensions_on() -> None:
-    """The fewest that a bank may have: nu = 3/2."""
-    columns = audit_states(make_states(3, 3, 5), Plan(loss=1.0))
-    assert all(np.isfinite(columns[f"headroom_{order}"]).all() for order in ORDERS)
-
-
-def test_chunks_change_nothing() -> None:
-    states = make_states(20, 6, 16)
-    cut = states[:]
-    object.__setattr__(cut, "chunk", 6)
-    for plan in (Plan(loss=1e-4), Plan(loss=1e-4, scope="execution", dtype="float32")):
-        whole, parts = audit_states(states, plan), audit_states(cut, plan)
-        assert list(whole) == list(parts)
-        for name in ("verdict", "tier", "status", "cheapest_order"):
-            assert whole[name].tolist() == parts[name].tolist()
-        np.testing.assert_allclose(whole["b"], parts["b"], rtol=1e-6)
-        np.testing.assert_allclose(whole["loss_bound"], parts["loss_bound"], rtol=1e-6)
-
-
-def test_a_tier_only_where_the_contract_certifies() -> None:
-    """The cascade ends in the centred contract; a weaker contract has the last word."""
-    states = make_states(25, 6, 16, 3)
-    weak = audit_states(states, Plan(loss=1e-4, contract="geometry"))
-    strong = audit_states(states, Plan(loss=1e-4))
-    assert ((weak["tier"] == "none") == (weak["verdict"] == "inconclusive")).all()
-    assert (weak["tier"] == "none").sum() > (strong["tier"] == "none").sum()
-
-
-def test_a_realization_of_ones_own_has_no_orders() -> None:
-    columns = audit_states(make_states(4, 6, 16), Plan(loss=1e-4, given=Analytic(sf.DebyePair(order=3))))
-    assert not any(name.startswith(("certified_", "headroom_", "cheapest")) for name in columns)
-    told = sf.certify(make_states(4, 6, 16), sf.Budgets(loss=1e-4), sf.DebyePair(order=3))
-    assert np.array_equal(columns["headroom"], told.headroom.numpy())
+def test_states_are_audited_row_by_row() -> None:
+    """Chunks change nothing."""
+    states = random_states(8, 9, [(7, 64)])
+    apart = states[:]
+    object.__setattr__(apart, "chunk", 4)
+    plan = Plan(loss=1e-4, gradient=1e-4)
+    whole, found = audit_states(states, plan), audit_states(apart, plan)
+    assert list(whole) == list(found)
+    for name in ("verdict", "tier", "status", "binding", "cheapest_order"):
+        assert whole[name].tolist() == found[name].tolist()
+    torch.testing.assert_close(torch.from_numpy(whole["b"]), torch.from_numpy(found["b"]), rtol=1e-8, atol=0)

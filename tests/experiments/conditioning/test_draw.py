@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from suffice.experiments.conditioning.draw import draw_conditioning
-from tests.experiments.conditioning.test_words import conditioning
+from tests.support.experiments import conditioning
 
 
 @pytest.mark.parametrize("controls", [1, 2])

@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-from suffice.experiments.conditioning.measure import Conditioning, Control
 from suffice.experiments.conditioning.words import describe_conditioning
 from suffice.experiments.document import Picture
 from suffice.experiments.figures import panels
-
-
-def conditioning(controls: int = 2, **changed: Any) -> Conditioning:
-    """Numbers that are easy to find again."""
-    curve = {
-        "tau": np.array([0.1, 0.2, 0.4]),
-        "actual": np.array([4e-3, 2e-3, 1e-3]),
-        "geometry": np.array([8e-3, 6e-3, 2e-3]),
-    }
-    p = np.array([0.1, 0.3, 0.5, 0.7, 0.9995])
-    target = {"target_probability": p, "actual": np.array([5.0, 4.0, 3.0, 2.0, 0.25])}
-    target |= {"centered": p + 6, "conditioned": p + 7, "geometry": p * 0 + 8}
-    some = [Control(id=f"state {i}", dim=16 * (i + 1), columns=curve) for i in range(controls)]
-    usual = {"controls": some, "target": target, "away": 1 - p, "exactly": True, "fell": 20.0, "broken": 0}
-    return Conditioning(**(usual | changed))
+from tests.support.experiments import conditioning
 
 
 def _picture() -> Picture:

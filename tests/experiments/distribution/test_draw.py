@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from suffice.experiments.distribution.draw import draw_distribution
-from tests.experiments.distribution.test_words import distribution
+from tests.support.experiments import distribution
 
 
 def test_every_state_is_drawn() -> None:

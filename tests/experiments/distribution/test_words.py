@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from suffice.experiments.distribution.measure import Distribution
 from suffice.experiments.distribution.words import describe_distribution
 from suffice.experiments.document import Picture, beside
 from suffice.experiments.figures import panels
-
-
-def distribution(orders: float = 2.0) -> Distribution:
-    """101 states whose tolerances span some orders of magnitude, evenly."""
-    b = np.geomspace(1e-7, 1e-7 * 10**orders, 101)
-    columns = {f"conditioned_{name}_{size}": b for name in ("loss", "joint") for size in ("0.0001", "1e-05")}
-    columns |= {f"centered_joint_{size}": 3 * b for size in ("0.0001", "1e-05")}
-    columns["target_probability"] = np.linspace(0, 1, 101)
-    dims = np.where(np.arange(101) < 40, 64, 128)
-    groups = {"p = 64, tau = 0.1": dims == 64, "p = 128, tau = 0.2": dims == 128}
-    return Distribution(columns=columns, dims=dims, groups=groups, checked=24, wrong=1)
+from tests.support.experiments import distribution
 
 
 def _picture() -> Picture:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from suffice.experiments.rearrangement.draw import draw_rearrangement
-from tests.experiments.rearrangement.test_words import rearrangement
+from tests.support.experiments import rearrangement
 
 
 def test_ratios_are_drawn_twice() -> None:

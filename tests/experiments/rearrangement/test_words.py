@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from suffice.experiments.document import Picture, beside
 from suffice.experiments.figures import panels
-from suffice.experiments.rearrangement.measure import Rearrangement
 from suffice.experiments.rearrangement.words import describe_rearrangement
-
-
-def rearrangement(**changed: Any) -> Rearrangement:
-    """Three states and two assignments."""
-    usual = {
-        "dims": np.array([64, 64, 128]),
-        "b": np.array([1e-7, 1e-6, np.inf]),
-        "ratio": np.array([1.002, 1.004, np.nan]),
-        "loss": np.array([[1e-7, 4e-7], [2e-6, 3e-6], [5e-9, 5e-8]]),
-        "gradient": np.array([[2e-7, 6e-7], [5e-5, 5e-6], [7e-9, 7e-9]]),
-        "outside": 1,
-        "in_arb": 2,
-        "checked": 8,
-        "wrong": 3,
-    }
-    return Rearrangement(**(usual | changed))
+from tests.support.experiments import rearrangement
 
 
 def _picture() -> Picture:

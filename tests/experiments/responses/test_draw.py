@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from suffice.experiments.responses.draw import draw_response
-from tests.experiments.responses.test_words import responses
+from tests.support.experiments import responses
 
 
 def test_thresholds_and_ratios() -> None:

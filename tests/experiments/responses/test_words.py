@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from suffice.experiments.document import Picture, beside
 from suffice.experiments.figures import panels
-from suffice.experiments.responses.measure import Responses
 from suffice.experiments.responses.words import describe_response
-
-
-def responses(orders: float = 2.0, *, group: bool = False) -> Responses:
-    """Five states; the ramp is 12 and 6 times, the worst function 4 and 2 times the two certificates."""
-    b = np.geomspace(1e-7, 1e-7 * 10**orders, 5)
-    columns = {"ramp_1e-05": 12 * b, "ramp_0.0001": 120 * b, "worst_1e-05": 4 * b, "worst_0.0001": 40 * b}
-    columns |= {"kept": np.array([False, True, True, True, True]), "premise": np.array([True, True, True, False, True])}
-    columns["largest_ratio"] = np.array([0.5, 0.5, 0.5, 0.5, 1.0])
-    certified = {f"conditioned_gradient_{size:g}": b * size / 1e-5 for size in (1e-4, 1e-5)}
-    certified |= {f"centered_gradient_{size:g}": 2 * b * size / 1e-5 for size in (1e-4, 1e-5)}
-    rows = np.arange(5) < (3 if group else 0)
-    return Responses(columns=columns, certified=certified, group=rows, checked=5, wrong=2)
+from tests.support.experiments import responses
 
 
 def _picture() -> Picture:
