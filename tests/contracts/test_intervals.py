@@ -52,3 +52,16 @@ def test_log_fall() -> None:
     d = torch.tensor([[0.0, 1e-300, 1e-10, 50.0]], dtype=torch.float64)
     expected = [-math.inf, math.log(1e-300), math.log(1e-10), 0.0]
     assert log_fall(d)[0].tolist() == pytest.approx(expected, rel=1e-9, abs=1e-20)
+
+
+@pytest.mark.parametrize("size", [1e4, 2e9, 4e14, 1e30])
+def test_deviations_keep_their_digits_at_any_allowance(size: float) -> None:
+    """One class moves without limit: pi_j - l_j is pi_j then, and was once 3% less at 4e14."""
+    log_pi = torch.tensor([[-0.3, -1.4, -4.8]], dtype=torch.float64).log_softmax(dim=1)
+    d = torch.tensor([[0.0, size, 0.0]], dtype=torch.float64)
+    found = probability_intervals(log_pi, d).log_deviation.exp()[0]
+    pi = log_pi.exp()[0]
+    # the moving class may take all of the mass, or lose all of its own; without it the others share the mass
+    alone = pi[[0, 2]] / pi[[0, 2]].sum()
+    wanted = torch.stack([pi[0], 1 - pi[1], torch.maximum(pi[2], alone[1] - pi[2])])
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=0)

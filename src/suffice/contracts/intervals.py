@@ -46,6 +46,7 @@ def probability_intervals(log_pi: Float[Tensor, "queries classes"], d: Float[Ten
     shrunk = torch.where(fallen < 0.5, -torch.log1p(-fallen), log_rest - log_exclusive(log_pi - d))
     odds = log_pi - log_rest
     log_upper = logsigmoid(odds + d + shrunk)
-    log_below = log_pi + logsigmoid(d + rise - odds) + torch.logaddexp(fall, log_x) - rise
+    # both of the last are as large as d: their difference first, or the digits of log pi_j are lost in them
+    log_below = log_pi + logsigmoid(d + rise - odds) + (torch.logaddexp(fall, log_x) - rise)
     log_above = log_upper + log_rest + torch.logaddexp(fall, log_y - d)
     return Intervals(log_upper=log_upper, log_deviation=torch.maximum(log_below, log_above))
