@@ -119,8 +119,7 @@ def test_one_collection_of_several_kinds(tmp_path: Path) -> None:
     groups = summarize(collection).groups
     assert {(group.kind, group.temperature is None, group.largest_concentration is None) for group in groups} >= {
         ("contrastive", False, False),
-        # whose temperature is 1/beta
-        ("supervised", False, False),
+        ("supervised", True, False),
         ("test-linear", False, True),
     }
     shown = CliRunner().invoke(app, ["states", "info", str(path)])
