@@ -23,10 +23,13 @@ _OTHER_WORDS = 0.02
 #   fewer rows rounds otherwise, and where radii cancel the allowance for that is all there is.
 # - |f|/tau from above has one rounding more at odd p. A distance of class gradients that cancels is the root of a
 #   difference of such numbers plus the allowance for its rounding: the rounding moved inside of its allowance.
+# - A lower end of a probability keeps its digits at allowances of thousands: its terms are added in another order, and
+#   the bound moves by some roundings of those that it is raised by.
 # - b* and headroom are the accepted ends of brackets around what these bounds give.
 _EXPLAINED = (
     ("cascade analytic", "bound", 0.05),
     ("", "gradient bound", 2e-3),
+    ("", "probability bound", 1e-12),
     ("", ": headroom", 2e-3),
     ("", ": b", 2e-3),
     ("", ": upper", 2e-3),
