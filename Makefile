@@ -12,11 +12,11 @@ test: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 # the longer checks, which `make test` leaves out
 test-slow: .venv/.installed-dev
-	$(BIN)/pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m slow
 	$(BIN)/python -m tests.mutants
 
 # unsound changes of the source, each of which a test must notice; writes build/mutants.json

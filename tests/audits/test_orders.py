@@ -31,7 +31,9 @@ def _twice(head: SoftmaxHead, allowances: Allowances) -> Bounds:
 
 @pytest.mark.parametrize("scope", ["analytic", "execution"])
 @pytest.mark.parametrize(
-    "contract", ["geometry", "conditioned", "centered", Contract(name="twice", bounds=_twice)], ids=str
+    "contract",
+    ["geometry", "conditioned", "centered", Contract(name="twice", bounds=_twice)],
+    ids=lambda given: given if isinstance(given, str) else given.name,
 )
 def test_every_order_has_the_verdict_of_its_own_certificate(contract: str | Contract, scope: str) -> None:
     outcomes = set()
