@@ -140,6 +140,15 @@ class Bounds:
     gradient: Float[Tensor, " queries"]
     margin_use: Float[Tensor, " queries"]
 
+    def __getitem__(self, rows: Tensor) -> Bounds:
+        """Those of some rows."""
+        return Bounds(
+            loss=self.loss[rows],
+            probability=self.probability[rows],
+            gradient=self.gradient[rows],
+            margin_use=self.margin_use[rows],
+        )
+
     @property
     def prediction(self) -> Bool[Tensor, " queries"]:
         """Whether exact and approximate prediction are certified to agree: strictly less than all of the margin."""

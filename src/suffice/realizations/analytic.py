@@ -116,6 +116,10 @@ class AnalyticRealized(Realized):
             error = torch.where(self.outside[:, None], torch.inf, error)
         return softmax_head(self.states, self.scores, error)
 
+    @cached_property
+    def _moved(self) -> Float[Tensor, "queries classes"]:
+        return moved_allowance(self.pair, self.geometry.nu, self.off.low, self.off.of_gap)
+
     def _score_error(self) -> Float[Tensor, "queries classes"]:
         """|computed score - exact-arithmetic score at the exact geometry| (docs/theory, 6.10).
 
@@ -124,7 +128,7 @@ class AnalyticRealized(Realized):
         """
         geometry, off, scores, pair = self.geometry, self.off, self.scores, self.pair
         nu, k = geometry.nu, geometry.concentrations
-        moved = off.of_gap / (2 * (nu + off.s_r)) + moved_allowance(pair, nu, off.low, off.of_gap)
+        moved = off.of_gap / (2 * (nu + off.s_r)) + self._moved
         formula = pair.rounding(nu, k, geometry.radii, geometry.squared_gaps)
         bias = unit_roundoff(scores.dtype) * scores.abs() + 4 * smallest_normal(scores.dtype)
         return above(moved + formula + bias, FEW)
@@ -148,7 +152,7 @@ class AnalyticRealized(Realized):
 
     @cached_property
     def _envelope(self) -> OwnEnvelope:
-        return OwnEnvelope(self._ends, self.pair)
+        return OwnEnvelope(self._ends, self.pair, self._moved)
 
     @cached_property
     def _matched(self) -> Allowances:

@@ -62,6 +62,17 @@ class After:
         return After(loss=self.loss[rows], probability=self.probability[rows], gradient=self.gradient[rows])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A contract at a realization's own allowances."""
+
+    contract: Contract
+    bounds: Bounds
+
+    def __getitem__(self, rows: Tensor) -> _Found:
+        return _Found(contract=self.contract, bounds=self.bounds[rows])
+
+
 class Realized(ABC):
     """One realization at some states. Each part is formed when it is first asked for, and once.
 
@@ -142,8 +153,15 @@ class Realized(ABC):
 
     def bounds(self, contract: Contract, allowances: Allowances | None = None) -> Bounds:
         """A contract at these (its own) allowances, plus what comes after the scores; infinite where it left."""
-        allowed = self.own(contract.needs) if allowances is None else allowances
-        return self.completed(contract.bounds(self.head(contract.needs), allowed))
+        if allowances is not None:
+            return self.completed(contract.bounds(self.head(contract.needs), allowances))
+        # formed once: a certificate and the last tier of a cascade ask the same
+        kept: _Found | None = vars(self).get(f"_found_{contract.name}")
+        if kept is None or kept.contract is not contract:
+            found = contract.bounds(self.head(contract.needs), self.own(contract.needs))
+            kept = _Found(contract=contract, bounds=found)
+            vars(self)[f"_found_{contract.name}"] = kept
+        return self.completed(kept.bounds)
 
     def completed(self, bounds: Bounds) -> Bounds:
         """A contract's bounds with what comes after the scores."""

@@ -94,8 +94,11 @@ class OwnEnvelope:
     Only the centred contract uses matched gaps, and they cost more than all the rest.
     """
 
-    def __init__(self, ends: Endpoints, envelope: Allowance) -> None:
+    def __init__(self, ends: Endpoints, envelope: Allowance, moved: Tensor | None = None) -> None:
+        """`moved` is the `moved_allowance` of these, if it is at hand."""
         self.ends, self.envelope = ends, envelope
+        if moved is not None:
+            vars(self)["_moved"] = moved
 
     @cached_property
     def _moved(self) -> Tensor:
