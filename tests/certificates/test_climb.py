@@ -89,3 +89,12 @@ def test_what_the_sums_leave_open_is_for_the_contract() -> None:
     assert found.certified.any()
     assert found.certified.tolist() == [name != "none" for name in sf.cheapest_rungs(_states(4), budgets)]
     assert torch.isfinite(found.loss).all()
+
+
+def test_states_that_no_rung_evaluates() -> None:
+    samples = torch.eye(8, dtype=torch.float64).expand(2, 8, 8)
+    states = sf.SupervisedStates(
+        sf.ClassBank(torch.eye(8)[:3], [1.0, 2.0, 3.0]), torch.ones(2, 8), [0, 1], samples, 1.0
+    )
+    with pytest.raises(TypeError, match="which the rungs evaluate, but got SupervisedStates"):
+        sf.certify(states, sf.Budgets(loss=1.0), sf.DebyePair()).cheapest()

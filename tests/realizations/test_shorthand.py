@@ -51,3 +51,8 @@ def test_wrong_words() -> None:
         realization_of(PAIR, scope="exact")
     with pytest.raises(TypeError, match="Expected a DebyePair for scope execution"):
         realization_of(OTHER, scope="execution")
+
+
+def test_what_is_neither_a_pair_nor_a_realization() -> None:
+    with pytest.raises(TypeError, match=r"Expected a pair or a realization, but got str; for example sf.DebyePair"):
+        realization_of("debye2")  # type: ignore[arg-type]

@@ -142,6 +142,8 @@ def cheapest_rungs(
     states: States, budgets: Budgets, contract: str | Contract = "centered", *, model: str = "proved"
 ) -> np.ndarray[Any, Any]:
     """The name of the cheapest rung that is certified at each state, "none" where none is."""
+    if not isinstance(states, States):
+        raise TypeError(f"Expected States, which the rungs evaluate, but got {type(states).__name__}")
     budgets.check(len(states))
     names = np.full(len(states), "none", dtype=NAME_DTYPE)
     for landing in climb(states, budgets, contract_named(contract), model):

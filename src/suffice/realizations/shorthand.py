@@ -32,6 +32,10 @@ def realization_of(
                 f"Expected a pair for scope={scope!r}, but got {type(given).__name__}, which has a scope of its own"
             )
         return given
+    if not isinstance(given, Pair):
+        raise TypeError(
+            f"Expected a pair or a realization, but got {type(given).__name__}; for example sf.DebyePair(order=2)"
+        )
     if scope == Scope.ANALYTIC:
         return Analytic(given)
     pair: Any = given
