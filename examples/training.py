@@ -6,51 +6,33 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 from torch.nn import functional
 
 import suffice as sf
+from examples.datasets import Data
 from examples.networks import Model, ResNet, augment
 
-__all__ = ["Data", "Setting", "batches", "build", "command", "objective", "train"]
+__all__ = ["Setting", "batches", "build", "objective", "train"]
 
-_BATCH = 256
 # PATT: 0.5 x cross-entropy of logits divided by 0.9
 _PATT_WEIGHT, _PATT_TEMPERATURE = 0.5, 0.9
 _SUPERVISED_SCALE = 25.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Data:
-    """Images in [channels, height, width], scaled; the augmentation that suits them; classes by size."""
-
-    name: str
-    train_images: Tensor
-    train_labels: Tensor
-    test_images: Tensor
-    test_labels: Tensor
-    num_classes: int
-    views: dict[str, dict[str, Any]]
-
-    @property
-    def class_counts(self) -> Tensor:
-        """Training images of each class."""
-        return torch.bincount(self.train_labels, minlength=self.num_classes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One row of the table of runs. `method` is "proco", "patt", "contrastive" (no auxiliary term) or "supervised"."""
 
+    dataset: str
     method: str
     dim: int
     temperature: float
@@ -59,11 +41,11 @@ class Setting:
     seed: int = 3407
     learning_rate: float = 0.2
     warmup: int = 3
+    batch: int = 256
     blocks: int = 3
-    name: str = field(default="")
 
 
-def train(setting: Setting, data: Data, out: Path, *, resume: bool, bfloat16: bool = True) -> None:
+def train(setting: Setting, data: Data, out: Path, *, resume: bool, bfloat16: bool = False) -> None:
     """Train one setting; writes `out/log.jsonl`, a checkpoint after each epoch and one for each captured epoch."""
     console = Console()
     out.mkdir(parents=True, exist_ok=True)
@@ -84,7 +66,7 @@ def train(setting: Setting, data: Data, out: Path, *, resume: bool, bfloat16: bo
         console.print(f"resuming after epoch {start}")
     (out / "setting.json").write_text(json.dumps({**_record(setting), "data": data.name}, indent=2) + "\n")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    steps = math.ceil(len(data.train_labels) / _BATCH)
+    steps = math.ceil(len(data.train_labels) / setting.batch)
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(f"{data.name} {setting.method} p={setting.dim}", total=setting.epochs * steps)
         progress.update(task, completed=start * steps)
@@ -112,27 +94,6 @@ def train(setting: Setting, data: Data, out: Path, *, resume: bool, bfloat16: bo
             if (epoch + 1) in setting.capture:
                 _save(checkpoint, out / f"epoch-{epoch + 1:03d}.pt")
             _save({**checkpoint, "optimizer": optimizer.state_dict()}, latest)
-
-
-def command(settings: dict[str, Setting], load: Callable[[Path], Data]) -> Callable[..., None]:
-    """The command line of a training script: one of its settings, its data, where to write, whether to go on."""
-    names = ", ".join(settings)
-
-    def main(
-        setting: Annotated[str, typer.Argument(help="a setting; a wrong one is answered with the list")],
-        data: Annotated[Path, typer.Option(help="the npz file", exists=True, dir_okay=False)],
-        out: Annotated[Path, typer.Option(help="folder for log and checkpoints")],
-        resume: Annotated[bool, typer.Option(help="go on from the last checkpoint")] = False,
-        threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves torch's choice")] = 0,
-    ) -> None:
-        """Train one setting."""
-        if setting not in settings:
-            raise typer.BadParameter(f"Expected one of {names}, but got {setting}")
-        if threads:
-            torch.set_num_threads(threads)
-        train(settings[setting], load(data), out, resume=resume)
-
-    return main
 
 
 def build(setting: Setting, data: Data) -> tuple[Model, nn.Module, torch.optim.Optimizer]:
@@ -184,7 +145,7 @@ def _epoch(
     model.train(), loss.train()
     priors = torch.log(data.class_counts / data.class_counts.sum())
     order = torch.randperm(len(data.train_labels), generator=generator)
-    total, batches = 0.0, list(order.split(_BATCH))
+    total, batches = 0.0, list(order.split(setting.batch))
     for step, rows in enumerate(batches):
         if len(rows) < 2:
             continue
