@@ -14,7 +14,9 @@ from examples.training import Setting, train
 __all__ = ["RUNS"]
 
 
-def _small(dataset: str, method: str, dim: int, temperature: float, epochs: int, *, batch: int = 64) -> Setting:
+def _small(
+    dataset: str, method: str, dim: int, temperature: float, epochs: int, *, batch: int = 64, blocks: int = 3
+) -> Setting:
     """A run on a small set: smaller batches, the learning rate with them; early, middle and last epoch captured."""
     return Setting(
         dataset=dataset,
@@ -25,6 +27,7 @@ def _small(dataset: str, method: str, dim: int, temperature: float, epochs: int,
         capture=(2, epochs // 2, epochs),
         learning_rate=0.2 * batch / 256,
         batch=batch,
+        blocks=blocks,
     )
 
 
@@ -56,10 +59,10 @@ RUNS = {
     "cifar10-lt-100/contrastive-128": _small("cifar10-lt-100", "contrastive", 128, 0.03, 60),
     "cifar10-lt-10/proco-128": _small("cifar10-lt-10", "proco", 128, 0.07, 50),
     "cifar10-lt-10/patt-512": _small("cifar10-lt-10", "patt", 512, 0.1, 50),
-    "cifar10-lt-1/contrastive-512": _small("cifar10-lt-1", "contrastive", 512, 0.05, 40, batch=128),
-    "cifar10-lt-1/proco-1024": _small("cifar10-lt-1", "proco", 1024, 0.07, 40, batch=128),
-    "cifar20-lt/proco-128": _small("cifar20-lt", "proco", 128, 0.05, 25, batch=256),
-    "cifar20-lt/contrastive-512": _small("cifar20-lt", "contrastive", 512, 0.1, 25, batch=256),
+    "cifar10-lt-1/contrastive-512": _small("cifar10-lt-1", "contrastive", 512, 0.05, 40, batch=128, blocks=1),
+    "cifar10-lt-1/proco-1024": _small("cifar10-lt-1", "proco", 1024, 0.07, 40, batch=128, blocks=1),
+    "cifar20-lt/proco-128": _small("cifar20-lt", "proco", 128, 0.05, 25, batch=256, blocks=1),
+    "cifar20-lt/contrastive-512": _small("cifar20-lt", "contrastive", 512, 0.1, 25, batch=256, blocks=1),
     "omniglot-alphabets/contrastive-128": _small("omniglot-alphabets", "contrastive", 128, 0.07, 30, batch=128),
     "omniglot-alphabets/proco-512": _small("omniglot-alphabets", "proco", 512, 0.1, 30, batch=128),
     "digits-lt/contrastive-64": _small("digits-lt", "contrastive", 64, 0.05, 60),
