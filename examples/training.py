@@ -21,7 +21,7 @@ import suffice as sf
 from examples.datasets import Data
 from examples.networks import Model, ResNet, augment
 
-__all__ = ["Setting", "batches", "build", "objective", "train"]
+__all__ = ["Setting", "batches", "build", "objective", "save", "train"]
 
 # PATT: 0.5 x cross-entropy of logits divided by 0.9
 _PATT_WEIGHT, _PATT_TEMPERATURE = 0.5, 0.9
@@ -92,8 +92,8 @@ def train(setting: Setting, data: Data, out: Path, *, resume: bool, bfloat16: bo
                 "loss": loss.state_dict(),
             }
             if (epoch + 1) in setting.capture:
-                _save(checkpoint, out / f"epoch-{epoch + 1:03d}.pt")
-            _save({**checkpoint, "optimizer": optimizer.state_dict()}, latest)
+                save(checkpoint, out / f"epoch-{epoch + 1:03d}.pt")
+            save({**checkpoint, "optimizer": optimizer.state_dict()}, latest)
 
 
 def build(setting: Setting, data: Data) -> tuple[Model, nn.Module, torch.optim.Optimizer]:
@@ -219,7 +219,7 @@ def _accuracy(setting: Setting, data: Data, model: Model, loss: nn.Module) -> di
     return out
 
 
-def _save(value: dict[str, Any], path: Path) -> None:
+def save(value: dict[str, Any], path: Path) -> None:
     """Whole or not at all."""
     partial = path.with_suffix(".partial")
     torch.save(value, partial)
