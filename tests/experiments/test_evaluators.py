@@ -10,6 +10,7 @@ import pytest
 import suffice as sf
 from suffice.experiments.evaluators import (
     EVALUATORS,
+    PUBLISHED,
     Judged,
     describe_evaluators,
     evaluator_columns,
@@ -40,6 +41,12 @@ def test_evaluators_are_judged_against_the_truth() -> None:
     assert (wild["F_4, float64/gradient"] < 1e-6).all()
 
 
+def found_id(collection: sf.Collection, columns: dict[str, np.ndarray]) -> str:
+    """The id of the state at which the published recurrence is farthest off."""
+    (batch,) = collection
+    return batch.ids[int(np.maximum(columns[f"{PUBLISHED}/loss"], columns[f"{PUBLISHED}/gradient"]).argmax())]
+
+
 def test_the_truth_is_off_by_what_arb_finds(tmp_path: Path) -> None:
     """By the tests' own oracle, which shares nothing with the judge."""
     states = make_states(3, 9, 64, 2)
@@ -51,6 +58,7 @@ def test_the_truth_is_off_by_what_arb_finds(tmp_path: Path) -> None:
     ]
     assert found.off == pytest.approx(max(max(e["loss"], e["gradient"]) for e in errors), rel=1e-12)
     assert found.states == 3
+    assert found.example.startswith(f"{found_id(collection, evaluator_columns(states))} (p = 64, 9 classes, k up to ")
     columns = evaluator_columns(states)
     for name in EVALUATORS:
         worst = np.maximum(columns[f"{name}/loss"], columns[f"{name}/gradient"])
@@ -62,15 +70,17 @@ def test_what_is_said_of_evaluators() -> None:
     found = Judged(
         states=1000,
         off=2e-13,
-        shares={"good": [0, 0, 0, 0, 0], "fair": [0, 0, 0.25, 0.5, 1], "bad": [0.125, 0.5, 1, 1, 1]},
-        largest={"good": 1e-9, "fair": 3e-5, "bad": np.inf},
-        failing={"good": 0, "fair": 0, "bad": 125},
+        shares={"good": [0, 0, 0, 0, 0], PUBLISHED: [0, 0, 0.25, 0.5, 1], "bad": [0.125, 0.5, 1, 1, 1]},
+        largest={"good": 1e-9, PUBLISHED: 3e-5, "bad": np.inf},
+        failing={"good": 0, PUBLISHED: 0, "bad": 125},
+        example="state a",
     )
     section = describe_evaluators(found)
     assert "Arb found it off by at most 2.0e-13" in section.text
-    assert "good: none of these; fair: 1e-05; bad: 0.001 (no number at 125 of 1,000 states)." in section.finding
+    assert f"good: none of these; {PUBLISHED}: 1e-05; bad: 0.001 (no number at 125 of 1,000 states)." in section.finding
+    assert "breaks 1e-5 at 25.00% of these really trained states; it does worst at state a." in section.finding
     assert section.tables[0].rows == [
         ["good", "0", "0", "0", "0", "0", "1.0e-09"],
-        ["fair", "0", "0", "25.00%", "50.00%", "100.00%", "3.0e-05"],
+        [PUBLISHED, "0", "0", "25.00%", "50.00%", "100.00%", "3.0e-05"],
         ["bad", "12.50%", "50.00%", "100.00%", "100.00%", "100.00%", "no number"],
     ]
