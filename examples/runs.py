@@ -79,7 +79,7 @@ RUNS = {
     "cifar20-lt/proco-128": _small("cifar20-lt", "proco", 128, 0.05, 25, batch=256, blocks=1),
     "cifar20-lt/contrastive-512": _small("cifar20-lt", "contrastive", 512, 0.1, 25, batch=256, blocks=1),
     "omniglot-alphabets/contrastive-128": _small("omniglot-alphabets", "contrastive", 128, 0.07, 30, batch=128),
-    "omniglot-alphabets/proco-512": _small("omniglot-alphabets", "proco", 512, 0.1, 30, batch=128),
+    "omniglot-alphabets/proco-512": _small("omniglot-alphabets", "proco", 512, 0.1, 30, batch=128, blocks=1),
     "digits-lt/contrastive-64": _digits("contrastive", 64, 0.05),
     "digits-lt/proco-128": _digits("proco", 128, 0.03),
     "digits-lt/contrastive-512": _digits("contrastive", 512, 0.1),
