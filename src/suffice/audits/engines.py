@@ -13,10 +13,14 @@ from suffice.audits.plan import Plan
 from suffice.audits.rows import audit_states
 from suffice.store.reader import Batch
 
-__all__ = ["ENGINES", "run_local", "run_ray"]
+__all__ = ["ENGINES", "EngineError", "run_local", "run_ray"]
 
 Columns = dict[str, np.ndarray[Any, Any]]
 Finish = Callable[[Batch, Columns], None]
+
+
+class EngineError(RuntimeError):
+    """The machines that were to do the work are gone; what was finished is kept."""
 
 
 def run_local(batches: Iterator[Batch], plan: Plan, finish: Finish, address: str | None = None) -> None:

@@ -12,12 +12,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from suffice.store.machine import is_of_machine
 from suffice.store.manifest import MANIFEST, CollectionError, sha256_of, write_whole
 from suffice.store.reader import BadRow, Batch, Collection
+from suffice.store.strict import read_strictly
 
-__all__ = ["Ledger", "read_results"]
+__all__ = ["Ledger", "read_header", "read_results", "read_summary"]
 
 _HEADER, _SUMMARY, _DIGESTS = "audit.json", "summary.json", "digests.json"
+# what says which state a row is about, and what readers of verdicts rely on; the rest is the realization's
+_DESCRIBED = {
+    **dict.fromkeys(("id", "part", "bank", "source", "dataset", "run"), pa.string()),
+    **dict.fromkeys(("row", "step", "label", "dim", "classes"), pa.int64()),
+    "temperature": pa.float64(),
+}
+_JUDGED = {
+    **dict.fromkeys(("verdict", "status", "binding", "tier"), pa.string()),
+    **dict.fromkeys(("target_probability", "b", "b_conditioned", "b_first_order", "headroom"), pa.float64()),
+}
 
 
 class Ledger:
@@ -99,18 +111,46 @@ def read_header(folder: Path) -> dict[str, Any]:
     path = folder / _HEADER
     if not path.is_file():
         raise CollectionError(path, "file", "it is missing: this is not the folder of an audit")
-    try:
-        header: dict[str, Any] = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise CollectionError(path, "content", f"not JSON ({error})") from None
+    header: dict[str, Any] = _object(path)
     return header
 
 
-def read_results(folder: Path) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
-    """The result files in order, as columns."""
+def read_summary(folder: Path) -> dict[str, Any]:
+    """What an audit that was run to its end says of itself and of its results."""
+    path = folder / _SUMMARY
+    if not path.is_file():
+        raise CollectionError(folder, _SUMMARY, "it is missing: run the audit to its end first")
+    return _object(path)
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        record = read_strictly(path)
+    except ValueError as error:
+        raise CollectionError(path, "content", str(error)) from None
+    if not isinstance(record, dict):
+        raise CollectionError(path, "content", f"expected an object, but got {type(record).__name__}")
+    return record
+
+
+def read_results(folder: Path, *, judged: bool = False) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
+    """The result files in order, as columns; with `judged` each must have those of verdicts and tolerances."""
     for path in sorted((folder / "results").glob("*.parquet")):
         try:
             table = pq.read_table(path)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if is_of_machine(error):
+                raise
             raise CollectionError(path, "parquet", " ".join(str(error).split())) from None
+        _check_columns(path, table.schema, {**_DESCRIBED, **_JUDGED} if judged else _DESCRIBED)
         yield {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in table.column_names}
+
+
+def _check_columns(path: Path, schema: pa.Schema, wanted: dict[str, pa.DataType]) -> None:
+    """A result file has its columns, each once and of its type, whoever wrote it."""
+    for name, kind in wanted.items():
+        found = [field.type for field in schema if field.name == name]
+        if found != [kind]:
+            words = ", ".join(map(str, found)) or "none"
+            reason = f"expected {kind}, but got {words}; remove the file and run the audit again"
+            raise CollectionError(path, f"column {name}", reason)

@@ -55,7 +55,7 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
     record = json.loads((folder / "summary.json").read_text())
     if sketch is None:
         sketch = Sketch(record["summary"]["states"])
-        for columns in read_results(folder):
+        for columns in read_results(folder, judged=True):
             sketch.add(columns)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("suffice.reports"), autoescape=True, undefined=jinja2.StrictUndefined
@@ -77,7 +77,8 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
         plotly=get_plotlyjs(),
     )
     path = folder / "report.html"
-    write_whole(path, page.encode())
+    # the name of a folder need not be text
+    write_whole(path, page.encode(errors="backslashreplace"))
     return path
 
 

@@ -16,6 +16,7 @@ import torch
 
 from suffice.store.banks import read_bank
 from suffice.store.kinds import Array, Kind, kind_named
+from suffice.store.machine import is_of_machine
 from suffice.store.manifest import CollectionError, Manifest, check_file, read_manifest
 from suffice.store.parts import checked_batch_rows, read_columns
 
@@ -166,6 +167,8 @@ class Collection:
                     yield from self._batches(name, table, fields, first, bad)
                     first, left_out = first + table.num_rows, empty
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if is_of_machine(error):
+                raise
             raise CollectionError(path, "parquet", " ".join(str(error).split())) from None
         if first != record.rows:
             raise CollectionError(path, "rows", f"{first}, but the manifest says {record.rows}")
