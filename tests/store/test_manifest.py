@@ -143,6 +143,9 @@ def test_a_file_is_what_its_record_says(tmp_path: Path) -> None:
         check_file(tmp_path, PART, right, content=True)
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(CollectionError, match="it is a symbolic link"):
+        check_file(tmp_path, PART, right, content=False)
+    path.unlink()
     with pytest.raises(CollectionError, match="it is missing"):
         check_file(tmp_path, PART, right, content=False)
 

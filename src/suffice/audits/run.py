@@ -114,6 +114,7 @@ def run_audit(
         "skip_bad": skip_bad,
         "scope": plan.covered,
     }
+    collection.check_ids()
     ledger = Ledger(out, header)
 
     def finish(batch: Batch, columns: dict[str, Any]) -> None:

@@ -109,6 +109,8 @@ def read_manifest(folder: Path) -> Manifest:
     if not folder.is_dir():
         words = "this is a file, not the folder of a collection; `suffice states import` makes one out of arrays"
         raise CollectionError(folder, "folder", words if folder.exists() else "there is no such folder")
+    if path.is_symlink():
+        raise CollectionError(path, "file", "it is a symbolic link, and a collection has none")
     if not path.is_file():
         raise CollectionError(
             path, "file", "it is missing: this is not a collection, or its writer was stopped before the first part"
@@ -175,7 +177,10 @@ def _expect(path: Path, condition: bool, place: str, reason: str) -> None:
 def check_file(folder: Path, name: str, record: FileRecord, *, content: bool) -> Path:
     """The file's path if it is there with its size and, if asked, its sha256."""
     path = folder / name
-    if not path.is_file() or path.is_symlink():
+    for link in (path, path.parent):
+        if link.is_symlink():
+            raise CollectionError(link, "file", "it is a symbolic link, and a collection has none")
+    if not path.is_file():
         raise CollectionError(path, "file", "it is missing, but the manifest lists it")
     size = path.stat().st_size
     if size != record.bytes:

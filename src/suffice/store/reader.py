@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import torch
 
 from suffice.store.banks import read_bank
+from suffice.store.ids import check_ids
 from suffice.store.kinds import Array, Kind, kind_named
 from suffice.store.machine import is_of_machine
 from suffice.store.manifest import CollectionError, Manifest, check_file, read_manifest
@@ -137,16 +138,15 @@ class Collection:
 
     def validate(self) -> None:
         """Read everything, and check that no id is used twice."""
-        seen: dict[bytes, str] = {}
         for digest in self.banks:
             self.bank(digest)
-        for batch in self:
-            for row, name in zip(batch.rows, batch.ids, strict=True):
-                key = hashlib.blake2b(name.encode(), digest_size=16).digest()
-                place = f"{batch.part}, row {row}"
-                if key in seen:
-                    raise CollectionError(self.path / batch.part, f"row {row}, id", f"{name!r} is also {seen[key]}")
-                seen[key] = place
+        for _ in self:
+            pass
+        self.check_ids()
+
+    def check_ids(self) -> None:
+        """Raise if an id is used twice; reads nothing but the ids."""
+        check_ids(self.path, self.manifest)
 
     def read_part(self, name: str, bad: list[BadRow] | None = None) -> Iterator[Batch]:
         """The batches of one part, after its size, its hash and its schema have been checked.
