@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,21 @@ _JUDGED = {
 }
 
 
+# every file of an audit, and what a killed run may have left of one
+_OURS = re.compile(
+    r"((audit|summary|digests)\.json|report\.html|results/part-[0-9]{5}-[0-9]{9}\.parquet|bad/part-[0-9]{5}\.json)"
+    r"(\.partial)?"
+)
+
+
 class Ledger:
-    """Where an audit writes. A folder that holds another audit is refused; one of the same audit is continued."""
+    """Where an audit writes. A folder with another audit or anything else in it is refused; the same is continued."""
 
     def __init__(self, folder: Path, header: dict[str, Any]) -> None:
         self.folder = folder
         self.results = folder / "results"
         path = folder / _HEADER
+        _check_foreign(folder)
         if path.exists():
             found = read_header(folder)
             if found.get("fingerprint") != header["fingerprint"]:
@@ -104,6 +113,22 @@ class Ledger:
             "files": {path.relative_to(self.folder).as_posix(): sha256_of(path) for path in paths},
         }
         write_whole(self.folder / _DIGESTS, (json.dumps(digests, indent=1) + "\n").encode())
+
+
+def _check_foreign(folder: Path) -> None:
+    """Nothing of someone else's is written over: not in a folder of theirs, and not in one that they added to."""
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file; choose another --out")
+    begun = (folder / _HEADER).is_file()
+    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        name = path.relative_to(folder).as_posix()
+        ours = (
+            name in ("results", "bad")
+            if path.is_dir()
+            else _OURS.fullmatch(name) and (begun or name.endswith(".partial"))
+        )
+        if not ours or path.is_symlink():
+            raise FileExistsError(f"{folder} holds {name!a}, which is not of this audit; choose another --out")
 
 
 def read_header(folder: Path) -> dict[str, Any]:
