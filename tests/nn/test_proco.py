@@ -113,3 +113,29 @@ def test_bad_input() -> None:
         ProCoLoss(3, 8, temperature=0)
     with pytest.raises(ValueError, match="Expected 3 class_counts > 0"):
         ProCoLoss(3, 8, class_counts=[1, 0, 2])
+
+
+@pytest.mark.parametrize("options", [{}, {"adaptive": sf.Budgets(loss=1e-3, gradient=1e-3)}], ids=["plain", "adaptive"])
+def test_an_empty_batch_has_a_loss_of_zero(options: dict[str, sf.Budgets]) -> None:
+    loss = ProCoLoss(3, 8, **options)
+    features = torch.zeros(0, 8, requires_grad=True)
+    value = loss(features, torch.zeros(0, dtype=torch.int64))
+    value.backward()
+    assert value == 0
+    assert features.grad is not None
+    assert features.grad.shape == (0, 8)
+    assert not loss.statistics.counts.any()
+
+
+def test_an_overflow_does_not_outlive_its_batch() -> None:
+    """The loss of a batch with an inf is no number, which a gradient scaler skips; the next epoch is not touched."""
+    loss, other = ProCoLoss(4, 16), ProCoLoss(4, 16)
+    good, labels = torch.randn(8, 16, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 4
+    bad = good.clone()
+    bad[2, 3] = float("inf")
+    with pytest.warns(RuntimeWarning, match="1 rows"):
+        assert torch.isnan(loss(bad, labels))
+    other(good[[0, 1, 3, 4, 5, 6, 7]], labels[[0, 1, 3, 4, 5, 6, 7]])
+    for each in (loss, other):
+        each.statistics.advance()
+    torch.testing.assert_close(loss(good, labels), other(good, labels), rtol=1e-6, atol=1e-6)

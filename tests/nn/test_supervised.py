@@ -70,3 +70,13 @@ def test_logits_are_products_of_exact_ratios_and_cosines() -> None:
             ratios = [float(bessel.ratio(15.0, float(x.norm()))) for x in (f, w)]
             cosine = float(f @ w / (f.norm() * w.norm()))
             assert found[i, j].item() == pytest.approx(loss.beta * ratios[0] * ratios[1] * cosine, rel=1e-9)
+
+
+def test_an_empty_batch_has_a_loss_of_zero() -> None:
+    loss = SupervisedVMFLoss(3, 8)
+    embeddings = torch.zeros(0, 8, requires_grad=True)
+    value = loss(embeddings, torch.zeros(0, dtype=torch.int64))
+    value.backward()
+    assert value == 0
+    assert loss.weights.grad is not None
+    assert not loss.weights.grad.any()

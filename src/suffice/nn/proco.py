@@ -65,9 +65,14 @@ class ProCoLoss(nn.Module):
         self.register_buffer("biases", torch.log(counts / counts.sum()).to(dtype))
 
     def forward(self, features: Float[Tensor, "queries dim"], labels: Int[Tensor, " queries"]) -> Tensor:
-        """The mean loss of a batch; in training mode the statistics are updated first."""
+        """The mean loss of a batch; in training mode the statistics are updated first.
+
+        An empty batch has a loss of 0, whose gradient is zero.
+        """
         with torch.autocast(features.device.type, enabled=False):
             unit = self._unit(features)
+            if not len(unit):
+                return unit.sum()
             if self.training:
                 self.statistics.update(unit, labels)
             if self.adaptive is not None:

@@ -67,9 +67,11 @@ class SupervisedVMFLoss(nn.Module):
         labels: Int[Tensor, " queries"],
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """The mean loss of a batch, with fresh samples."""
+        """The mean loss of a batch, with fresh samples. An empty batch has a loss of 0, whose gradients are zero."""
         with torch.autocast(embeddings.device.type, enabled=False):
             z, w, beta = self._wide(embeddings)
+            if not len(z):
+                return z.sum() + 0 * (w.sum() + beta)
             a, k = torch.linalg.vector_norm(z, dim=1), torch.linalg.vector_norm(w, dim=1)
             mu_z, mu = nn.functional.normalize(z, dim=1), nn.functional.normalize(w, dim=1)
             s = self._samples(mu_z, a.detach(), generator)
