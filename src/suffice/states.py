@@ -226,7 +226,8 @@ def class_labels(labels: object, count: int, bank: ClassBank) -> Tensor:
     bad = ((labels < 0) | (labels >= bank.num_classes)).nonzero()
     if len(bad):
         row = int(bad[0])
-        raise ValueError(f"Expected labels in [0, {bank.num_classes}), but got {int(labels[row])} at row {row}")
+        words = "; leave out the rows that a loss ignores (ignore_index)" if int(labels[row]) == -100 else ""
+        raise ValueError(f"Expected labels in [0, {bank.num_classes}), but got {int(labels[row])} at row {row}{words}")
     if labels.device != bank.directions.device:
         raise ValueError(f"Expected labels on {bank.directions.device}, where the bank is, but got {labels.device}")
     return labels

@@ -89,7 +89,8 @@ class ToleranceMonitor:
 
     def _states(self, features: Tensor, labels: Tensor) -> tuple[States | None, int]:
         """Some of the rows that are states, and how many rows of the batch are none."""
-        classes = self.loss.statistics.num_classes
+        # as int64: a number of classes may be past the labels' own type
+        labels, classes = labels.long(), self.loss.statistics.num_classes
         right = torch.isfinite(features).all(dim=1) & (labels >= 0) & (labels < classes)
         good = right.nonzero()[:, 0]
         skipped = len(features) - len(good)

@@ -13,9 +13,11 @@ from torch import Tensor, nn
 from suffice.special import fit_concentration
 from suffice.states import ClassBank
 
-__all__ = ["ClassStatistics"]
+__all__ = ["IGNORED", "ClassStatistics"]
 
 _CURRENT, _PREVIOUS = 0, 1
+# the label of a row that a loss leaves out, as in torch
+IGNORED = -100
 # The mean resultant length that a class has before it has been seen: k = 90p/19 by the published estimate.
 _UNSEEN_LENGTH = 0.9
 
@@ -76,20 +78,25 @@ class ClassStatistics(nn.Module):
 
     @torch.no_grad()
     def update(self, features: Float[Tensor, "queries dim"], labels: Int[Tensor, " queries"]) -> None:
-        """Add a batch of unit features to both epochs, in place. With torch.distributed, all processes' batches."""
+        """Add a batch of unit features to both epochs, in place. With torch.distributed, all processes' batches.
+
+        Labels are integers of any type; rows of label -100 are left out, as torch's losses do.
+        """
         if features.ndim != 2 or features.shape[1] != self.dim or labels.shape != features.shape[:1]:
             raise ValueError(
                 f"Expected features [N, {self.dim}] and labels [N], "
                 f"but got {tuple(features.shape)} and {tuple(labels.shape)}"
             )
         features = features.detach().to(self.means.dtype)
-        kept = torch.isfinite(features).all(dim=1)
+        labels = labels.long()
+        finite, asked = torch.isfinite(features).all(dim=1), labels != IGNORED
+        kept = finite & asked
         # a row that is left out is a row of zeros with weight 0 at class 0: no shape depends on what is in the batch
         features = torch.where(kept[:, None], features, 0.0)
         labels = torch.where(kept, labels, 0)
         weights = kept.to(self.counts.dtype)
         numbers = self.counts.new_zeros(self.num_classes).index_add_(0, labels, weights)
-        skipped = (1 - weights).sum()
+        skipped = (asked & ~finite).sum().to(numbers)
         if dist.is_available() and dist.is_initialized():
             sums = self.means.new_zeros(self.num_classes, self.dim).index_add_(0, labels, features)
             told = torch.cat([numbers, skipped[None]])
