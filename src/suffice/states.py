@@ -121,6 +121,8 @@ class States:
     chunk: int = field(repr=False)
 
     def __init__(self, bank: ClassBank, features: Real, labels: object, temperature: Real) -> None:
+        if not isinstance(bank, ClassBank):
+            raise TypeError(f"Expected bank to be a ClassBank, but got {type(bank).__name__}")
         f = float64_array("features", features, 2, like=bank.directions)
         if f.shape[1] != bank.dim:
             raise ValueError(f"Expected features of dimension {bank.dim}, as the bank's, but got {f.shape[1]}")
