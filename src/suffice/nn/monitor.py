@@ -11,6 +11,7 @@ from suffice.certificates.certify import certify
 from suffice.nn.proco import ProCoLoss
 from suffice.pairs.base import Pair
 from suffice.pairs.debye import DebyePair
+from suffice.states import States
 from suffice.tolerances.tolerance import tolerance
 
 __all__ = ["ToleranceMonitor"]
@@ -21,8 +22,12 @@ _QUANTILES = (0.05, 0.5, 0.95)
 class ToleranceMonitor:
     """Every `every`-th call, the tolerance and the verdicts of `sample` states of the batch, else None.
 
-    A skipped call only counts: it touches no tensor, so that it forces no synchronisation with a device. Scope
+    A call between only counts: it touches no tensor, so that it forces no synchronisation with a device. Scope
     `analytic`, as everything that `certify` says.
+
+    What a batch contains never raises: rows that are no states (features that are not finite, labels of no class) are
+    left out, "suffice/skipped" counts them, and a batch without a state, or with class statistics that are no bank, is
+    reported with 0 "suffice/states".
 
     >>> loss = ProCoLoss(num_classes=10, dim=128)
     >>> monitor = ToleranceMonitor(loss, Budgets(loss=1e-5, gradient=1e-5), every=50, sample=64)
@@ -58,9 +63,9 @@ class ToleranceMonitor:
         self.step += 1
         if self.step % self.every:
             return None
-        # evenly spaced rows: a batch is shuffled already, and this repeats exactly
-        rows = torch.linspace(0, len(features) - 1, min(self.sample, len(features)), device=features.device).long()
-        states = self.loss.states(features[rows], labels[rows])
+        states, skipped = self._states(features, labels)
+        if states is None:
+            return {"suffice/step": self.step, "suffice/states": 0, "suffice/skipped": skipped}
         certificate = certify(states, self.budgets, self.pair, self.contract)
         result = tolerance(states, self.budgets, self.pair, self.contract)
         bounded = result.b[torch.as_tensor(result.status == "bounded", device=result.b.device)]
@@ -68,6 +73,7 @@ class ToleranceMonitor:
         report: dict[str, float | int | str] = {
             "suffice/step": self.step,
             "suffice/states": len(states),
+            "suffice/skipped": skipped,
             "suffice/certified": float((certificate.verdict == "certified").mean()),
             "suffice/headroom_min": float(certificate.headroom.min()),
             "suffice/headroom_median": float(certificate.headroom.median()),
@@ -80,6 +86,23 @@ class ToleranceMonitor:
             values = torch.quantile(bounded, torch.tensor(_QUANTILES, dtype=bounded.dtype, device=bounded.device))
             report |= {f"suffice/b_q{100 * q:02.0f}": v for q, v in zip(_QUANTILES, values.tolist(), strict=True)}
         return report
+
+    def _states(self, features: Tensor, labels: Tensor) -> tuple[States | None, int]:
+        """Some of the rows that are states, and how many rows of the batch are none."""
+        # as int64: a number of classes may be past the labels' own type
+        labels, classes = labels.long(), self.loss.statistics.num_classes
+        right = torch.isfinite(features).all(dim=1) & (labels >= 0) & (labels < classes)
+        good = right.nonzero()[:, 0]
+        skipped = len(features) - len(good)
+        if not len(good):
+            return None, skipped
+        # evenly spaced rows: a batch is shuffled already, and this repeats exactly
+        rows = good[torch.linspace(0, len(good) - 1, min(self.sample, len(good)), device=good.device).long()]
+        try:
+            return self.loss.states(features[rows], labels[rows]), skipped
+        except ValueError:
+            # no bank: a mean direction that is not finite, say, or a class of one sample without a cap
+            return None, len(features)
 
 
 def _counted(binding: object) -> tuple[list[str], list[int]]:
