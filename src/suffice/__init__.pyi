@@ -19,6 +19,8 @@ from suffice.certificates.certify import certify as certify
 from suffice.certificates.climb import cheapest_rungs as cheapest_rungs
 from suffice.certificates.explain import ClassShare as ClassShare
 from suffice.certificates.explain import Explanation as Explanation
+from suffice.certificates.judge import Judgement as Judgement
+from suffice.certificates.judge import judge as judge
 from suffice.contracts.base import Contract as Contract
 from suffice.contracts.base import Enclosure as Enclosure
 from suffice.contracts.base import Estimate as Estimate
@@ -85,6 +87,7 @@ from suffice.store.writer import CollectionWriter as CollectionWriter
 from suffice.tolerances.tolerance import Tolerance as Tolerance
 from suffice.tolerances.tolerance import sensitivity as sensitivity
 from suffice.tolerances.tolerance import tolerance as tolerance
+from suffice.truth.outputs import ErrorRange as ErrorRange
 from suffice.truth.state import Ball as Ball
 from suffice.truth.state import Reference as Reference
 from suffice.truth.state import reference as reference
