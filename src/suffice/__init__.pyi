@@ -1,6 +1,7 @@
 # Every public name, and the module that has it: `__init__.py` reads this file, and so do type checkers.
 from suffice import nn as nn
 from suffice import special as special
+from suffice import testing as testing
 from suffice.audits.plan import Plan as Plan
 from suffice.audits.plan import register_realization as register_realization
 from suffice.audits.run import Audit as Audit
@@ -88,6 +89,7 @@ from suffice.tolerances.tolerance import Tolerance as Tolerance
 from suffice.tolerances.tolerance import sensitivity as sensitivity
 from suffice.tolerances.tolerance import tolerance as tolerance
 from suffice.truth.outputs import ErrorRange as ErrorRange
+from suffice.truth.outputs import Outputs as Outputs
 from suffice.truth.state import Ball as Ball
 from suffice.truth.state import Reference as Reference
 from suffice.truth.state import reference as reference

@@ -169,7 +169,10 @@ def test_the_worst_is_named() -> None:
     off = torch.tensor([0.0, 2e-5, 0.0, 5e-5, 0.0, 0.0], dtype=torch.float64)
     found = sf.judge(states, sf.Budgets(loss=1e-5, gradient=1e-3), loss=right.loss + off, gradient=right.gradient)
     assert found.worst() == (3, "loss")
-    assert str(found).startswith("6 states: 4 certified, 2 violated\nworst, by loss: state 3: violated")
+    lines = str(found).splitlines()
+    assert lines[0] == "6 states: 4 certified, 2 violated"
+    assert lines[1] == "  loss: violated at 2 states, by up to 5 times the budget"
+    assert lines[2].startswith("worst, by loss: state 3: violated")
     assert "5 times the budget" in str(found)
     clean = sf.judge(states, sf.Budgets(loss=1.0), loss=right.loss)
     assert "nearest to its budget" in str(clean)

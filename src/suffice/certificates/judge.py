@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from suffice.budgets import Budgets
+from suffice.certificates.hints import hints
 from suffice.objectives.base import Objective
 from suffice.truth.by_need import truths
 from suffice.truth.outputs import ErrorRange, Errors, Limits, Outputs, certain, settled, undefined
@@ -40,6 +41,8 @@ class Judgement:
     probability: ErrorRange | None
     prediction: ErrorRange | None
     budgets: Budgets
+    states: Any = field(repr=False)
+    given: Outputs = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.verdict)
@@ -77,6 +80,27 @@ class Judgement:
             best = max(best, (excess, near[row].item(), row, name))
         return best[2], best[3]
 
+    def over(self) -> list[str]:
+        """Of every budget that is violated: at how many states, and how far at most."""
+        lines = []
+        for name, limit in self.limits().items():
+            found = self.ranges[name]
+            rows = found.low > limit
+            if not bool(rows.any()):
+                continue
+            where = f"  {name}: violated at {int(rows.sum()):,} states"
+            undefined = int(torch.isinf(found.low).sum())
+            where += f", {undefined:,} of them no number" if undefined and name != "prediction" else ""
+            numbers = (found.low / limit)[rows & torch.isfinite(found.low)]
+            far = name != "prediction" and bool(len(numbers))
+            lines.append(where + (f", by up to {numbers.max().item():.3g} times the budget" if far else ""))
+        return lines
+
+    def hints(self) -> list[str]:
+        """Slips that would explain what is violated: a missing temperature, other labels, no priors. No proofs."""
+        violated = torch.from_numpy(self.verdict == Verdict.VIOLATED).to(self.states.temperature.device)
+        return hints(self.states, self.given, self.limits(), violated)
+
     def explain(self, index: int) -> str:
         """One state in words: every error beside its budget, and what decided."""
         if not -len(self) <= index < len(self):
@@ -96,7 +120,7 @@ class Judgement:
         lines = [f"{len(self):,} states: {counts}"]
         index, name = self.worst()
         lead = "worst" if self.counts[Verdict.VIOLATED] else "nearest to its budget"
-        lines.append(f"{lead}, by {name}: {self.explain(index)}")
+        lines += [*self.over(), f"{lead}, by {name}: {self.explain(index)}", *self.hints()]
         return "\n".join(lines)
 
 
@@ -185,6 +209,8 @@ def judge_outputs(states: Objective, budgets: Budgets, outputs: Outputs) -> Judg
         probability=errors.get("probability"),
         prediction=errors.get("prediction"),
         budgets=budgets,
+        states=states,
+        given=outputs,
     )
 
 
