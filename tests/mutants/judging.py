@@ -178,7 +178,7 @@ MUTANTS = (
         old="if j == prediction or score < scores[prediction]:",
         new="if j == prediction or score.mid() < scores[prediction].mid():",
         why="a class would be behind because the middle of its ball is",
-        kills=("tests/truth/test_in_arb.py::test_a_winner_is_proved_not_likely",),
+        kills=("tests/truth/test_in_arb.py::test_balls_that_overlap_leave_the_winner_open",),
     ),
     Mutant(
         name="judge-tie-of-other-biases",

@@ -9,7 +9,7 @@ import torch
 from flint import arb, ctx
 
 import suffice as sf
-from suffice.truth.in_arb import BITS, InArb, interval, length_interval, most_bits
+from suffice.truth.in_arb import BITS, InArb, interval, length_interval, most_bits, shortfall
 from suffice.truth.outputs import Outputs
 from tests.reference.exact import exact_outputs
 from tests.support.judged import small_states
@@ -92,6 +92,16 @@ def test_a_winner_is_proved_not_likely() -> None:
         many = InArb().errors(state, outputs, {"prediction": torch.zeros(1)})["prediction"]
         assert (many.high.item() == 0) == best
         assert (many.low.item() > 0) != best
+
+
+def test_balls_that_overlap_leave_the_winner_open() -> None:
+    state = sf.States(sf.ClassBank(torch.eye(6)[:2], [1.0, 2.0]), torch.ones(1, 6), [0], 1.0)
+    scores = [arb(0, 1e-3), arb(1e-6, 1e-3)]
+    for prediction in (0, 1):
+        low, high = shortfall(state, scores, prediction)
+        assert low == 0
+        assert high > 1e-3
+    assert shortfall(state, [arb(0, 1e-3), arb(1, 1e-3)], 1) == (0.0, 0.0)
 
 
 def test_what_a_few_bits_have_found_is_kept() -> None:

@@ -9,6 +9,7 @@ import typer
 from suffice import __version__
 from suffice.cli.audit import audit
 from suffice.cli.inspect import inspect
+from suffice.cli.judge import judge
 from suffice.cli.ladder import ladder
 from suffice.cli.prove import prove
 from suffice.cli.reproduce import reproduce
@@ -46,6 +47,6 @@ def _root(
 
 
 # in the order of the help page
-for _command in (ladder, prove, audit, verify, inspect, reproduce):
+for _command in (ladder, prove, audit, judge, verify, inspect, reproduce):
     app.command()(_command)
 app.add_typer(states_app, name="states")

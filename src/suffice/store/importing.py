@@ -17,7 +17,7 @@ from suffice.store.kinds import Column, kind_named
 from suffice.store.manifest import CollectionError
 from suffice.store.writer import CollectionWriter
 
-__all__ = ["import_states"]
+__all__ = ["import_states", "read_arrays"]
 
 
 def import_states(
@@ -38,7 +38,7 @@ def import_states(
     without pickles, safetensors, or torch files of plain tensors.
     """
     path, table = Path(file), kind_named(kind)
-    arrays = _read(path)
+    arrays = read_arrays(path)
     missing = [name for name in table.needed if name not in arrays]
     if missing:
         raise CollectionError(path, "arrays", f"expected {list(table.needed)}, but there is no {', '.join(missing)}")
@@ -59,7 +59,8 @@ def _plain(value: Any, column: Column) -> Tensor:
     return tensor.reshape(()) if tensor.numel() == 1 and not column.shape and not column.integer else tensor
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_arrays(path: Path) -> dict[str, Any]:
+    """The arrays of a file, by name: npz without pickles, safetensors, or a torch file of plain tensors."""
     if not path.is_file():
         raise CollectionError(path, "file", "there is no such file")
     try:

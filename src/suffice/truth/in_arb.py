@@ -15,7 +15,7 @@ from suffice.truth.outputs import ErrorRange, Errors, Limits, Outputs
 from suffice.truth.state import softmax_exponents
 from suffice.truth.ties import tied
 
-__all__ = ["BITS", "InArb", "Interval", "interval", "length_interval", "most_bits"]
+__all__ = ["BITS", "InArb", "Interval", "interval", "length_interval", "most_bits", "shortfall"]
 
 # tried in turn
 BITS = (128, 256, 512, 1024, 2048, 4096)
@@ -99,7 +99,7 @@ def _intervals(state: States, output: Outputs, bits: int, bank: ExactBank) -> di
                 [_number(x) - g for x, g in zip(output.gradient[0].tolist(), exact, strict=True)]
             )
         if output.prediction is not None:
-            found["prediction"] = _shortfall(state, scores, int(output.prediction))
+            found["prediction"] = shortfall(state, scores, int(output.prediction))
     return found
 
 
@@ -112,7 +112,7 @@ def _exponential(x: float) -> arb:
     return arb(0) if x == -math.inf else _number(x).exp()
 
 
-def _shortfall(state: States, scores: list[arb], prediction: int) -> Interval:
+def shortfall(state: States, scores: list[arb], prediction: int) -> Interval:
     """How far the predicted class lies below the best; 0 if it is proved to be the best, or equal to it."""
     if not 0 <= prediction < len(scores):
         return 0.0, math.inf
