@@ -15,9 +15,10 @@ from torch.nn.functional import normalize
 import suffice as sf
 from benchmarks.published import PublishedProCo
 from benchmarks.timing import Contender, Ratio, seconds, versus
+from examples.datasets import Data
 from examples.networks import augment
-from examples.train_cifar100_lt import SETTINGS
-from examples.training import Data, build, objective
+from examples.runs import RUNS
+from examples.training import build, objective
 
 __all__ = ["monitor_overhead", "step_memory", "step_ratio"]
 
@@ -90,8 +91,8 @@ def step_memory(root: Path) -> tuple[float, dict[str, int]]:
 
 
 def monitor_overhead() -> tuple[float, dict[str, float]]:
-    """1 + (one monitor call with sample=64)/(50 training steps of train_cifar100_lt.py, ProCo at p = 128)."""
-    setting = SETTINGS["proco-128"]
+    """1 + (one monitor call with sample=64)/(50 training steps of the run cifar100-lt/proco-128)."""
+    setting = RUNS["cifar100-lt/proco-128"]
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(256, 3, 32, 32, generator=generator)
     labels = torch.arange(256) % 100

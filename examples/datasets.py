@@ -177,7 +177,7 @@ def _digits(_: Path) -> Data:
     held_out = torch.arange(len(labels)) % 4 == 0
     rows = (~held_out).nonzero().squeeze(1)
     rows = rows[long_tail(labels[rows], _LARGEST["digits"], 100)]
-    view = {"flip": False, "shift": 1, "turn": 0.15}
+    view = {"flip": False, "shift": 0}
     return Data(
         name="digits-lt",
         train_images=images[rows],

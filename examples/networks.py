@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["Model", "ResNet", "augment"]
+__all__ = ["MLP", "Model", "ResNet", "augment"]
 
 
 class _Block(nn.Module):
@@ -52,10 +52,25 @@ class ResNet(nn.Module):
         return pooled
 
 
+class MLP(nn.Module):
+    """Two hidden layers over flattened images, for very small ones."""
+
+    def __init__(self, inputs: int, width: int = 256) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Flatten(), nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()
+        )
+        self.outputs = width
+
+    def forward(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch outputs"]:
+        hidden: Tensor = self.layers(x)
+        return hidden
+
+
 class Model(nn.Module):
     """An encoder with a projection to the p features of the vMF loss and a linear classifier."""
 
-    def __init__(self, encoder: ResNet, num_classes: int, dim: int, scale: float = 1.0) -> None:
+    def __init__(self, encoder: ResNet | MLP, num_classes: int, dim: int, scale: float = 1.0) -> None:
         super().__init__()
         self.encoder, self.scale = encoder, scale
         self.classifier = nn.Linear(encoder.outputs, num_classes)

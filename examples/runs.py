@@ -31,6 +31,21 @@ def _small(
     )
 
 
+def _digits(method: str, dim: int, temperature: float) -> Setting:
+    """A perceptron on images of 8 x 8."""
+    return Setting(
+        dataset="digits-lt",
+        method=method,
+        dim=dim,
+        temperature=temperature,
+        epochs=60,
+        capture=(2, 30, 60),
+        learning_rate=1e-3,
+        batch=64,
+        blocks=0,
+    )
+
+
 # by "dataset/name"; the first seven are those of the first collection
 RUNS = {
     "cifar100-lt/proco-128": Setting(
@@ -65,9 +80,9 @@ RUNS = {
     "cifar20-lt/contrastive-512": _small("cifar20-lt", "contrastive", 512, 0.1, 25, batch=256, blocks=1),
     "omniglot-alphabets/contrastive-128": _small("omniglot-alphabets", "contrastive", 128, 0.07, 30, batch=128),
     "omniglot-alphabets/proco-512": _small("omniglot-alphabets", "proco", 512, 0.1, 30, batch=128),
-    "digits-lt/contrastive-64": _small("digits-lt", "contrastive", 64, 0.05, 60),
-    "digits-lt/proco-128": _small("digits-lt", "proco", 128, 0.03, 60),
-    "digits-lt/proco-512": _small("digits-lt", "proco", 512, 0.1, 60),
+    "digits-lt/contrastive-64": _digits("contrastive", 64, 0.05),
+    "digits-lt/proco-128": _digits("proco", 128, 0.03),
+    "digits-lt/contrastive-512": _digits("contrastive", 512, 0.1),
 }
 
 

@@ -49,9 +49,17 @@ def _with_relatives(states: sf.States) -> sf.States:
     )
 
 
+def _first() -> sf.Collection:
+    """The first collection, which code from before the second knows as the only one."""
+    try:
+        return sf.builtin_collection("first")
+    except ValueError:
+        return sf.builtin_collection()
+
+
 def builtin(sample: int | None = None) -> Iterator[Block]:
-    """All built-in states of both objectives, or `sample` of their rows, evenly spaced."""
-    collections = {name: sf.builtin_collection(name) for name in ("contrastive", "supervised")}
+    """All states of the first collection and of the second objective, or `sample` of their rows, evenly spaced."""
+    collections = {"contrastive": _first(), "supervised": sf.builtin_collection("supervised")}
     total = sum(len(collection) for collection in collections.values())
     wanted = np.arange(total) if sample is None else np.unique(np.linspace(0, total - 1, sample).round().astype(int))
     start, number = 0, 0

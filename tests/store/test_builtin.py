@@ -10,7 +10,8 @@ import torch
 
 import suffice as sf
 from benchmarks import states_card
-from examples.capture_states import RULE
+from examples.capture_states import FIRST, KEPT, SECOND, WORDS, Take
+from suffice.store.builtin import builtin_path
 from suffice.store.summary import summarize
 
 CARD = (Path(__file__).resolve().parents[2] / "docs" / "states.md").read_text()
@@ -21,28 +22,63 @@ def collection() -> sf.Collection:
     return sf.builtin_collection()
 
 
+@pytest.fixture(scope="module")
+def first() -> sf.Collection:
+    return sf.builtin_collection("first")
+
+
 def _shown(name: str) -> str:
     return CARD.split(f"<!-- {name} -->\n")[1].split(f"\n<!-- end {name} -->")[0]
 
 
-def test_size_count_and_content(collection: sf.Collection) -> None:
+@pytest.mark.parametrize("name", ["contrastive", "first"])
+def test_size_count_and_content(name: str) -> None:
+    collection = sf.builtin_collection(name)
     collection.validate()
     assert len(collection) == 5120
-    assert summarize(collection).bytes <= 24 * 2**20
 
 
-def test_states_come_from_where_the_rule_says(collection: sf.Collection) -> None:
-    found = {(g.run, g.step, g.dataset.rsplit("/", 1)[1]): g.states for g in summarize(collection).groups}
-    wanted = {
-        (f"{take.dataset}/{take.setting}", epoch, split): take.states
-        for take in RULE
-        if take.collection == "contrastive"
-        for epoch in take.epochs
-        for split in ("train", "test")
+def test_all_of_it_together_is_small() -> None:
+    """The wheel must not pass 25 MB, code and all."""
+    folder = builtin_path().parent
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= 26_500_000
+
+
+def _strata(takes: tuple[Take, ...]) -> dict[tuple[str, int, str], int]:
+    return {
+        (take.run, epoch, split): take.states for take in takes for epoch in take.epochs for split in ("train", "test")
     }
-    assert found == wanted
-    groups = {(g.dim, g.temperature, g.classes) for g in summarize(collection).groups}
+
+
+def test_states_come_from_where_the_rule_says(collection: sf.Collection, first: sf.Collection) -> None:
+    for found, takes in ((first, FIRST), (collection, (*KEPT, *SECOND, WORDS))):
+        groups = summarize(found).groups
+        assert {(g.run, g.step, g.dataset.rsplit("/", 1)[1]): g.states for g in groups} == _strata(takes)
+    groups = {(g.dim, g.temperature, g.classes) for g in summarize(first).groups}
     assert groups == {(128, 0.1, 100), (512, 0.1, 100), (1024, 0.07, 100), (512, 0.1, 968), (128, 0.05, 968)}
+
+
+def test_the_second_covers_what_was_asked_for(collection: sf.Collection) -> None:
+    groups = summarize(collection).groups
+    new = [g for g in groups if g.run not in {take.run for take in FIRST}]
+    assert len({g.run for g in new}) >= 12
+    assert {g.dim for g in new} >= {64, 128, 512, 1024}
+    assert {g.temperature for g in new} >= {0.03, 0.05, 0.07, 0.1}
+    assert {g.classes for g in groups} >= {8, 10, 20, 100, 968, 4096}
+    assert {g.source for g in groups} == {"proco", "patt", "contrastive"}
+
+
+def test_kept_states_are_those_of_the_first(collection: sf.Collection, first: sf.Collection) -> None:
+    """To the bit: features, and banks by their digests."""
+    rows = {name: (batch, i) for batch in first for i, name in enumerate(batch.ids)}
+    kept = [batch for batch in collection if batch.ids[0] in rows]
+    assert sum(len(batch) for batch in kept) == 960
+    for batch in kept:
+        for i, name in enumerate(batch.ids):
+            old, row = rows[name]
+            assert batch.bank == old.bank
+            assert torch.equal(batch.states.features[i], old.states.features[row])
+            assert batch.states.labels[i] == old.states.labels[row]
 
 
 def test_rare_classes_and_wrong_predictions_are_there(collection: sf.Collection) -> None:
@@ -50,9 +86,8 @@ def test_rare_classes_and_wrong_predictions_are_there(collection: sf.Collection)
     for batch in collection:
         prediction = sf.evaluate(batch.states, sf.DebyePair()).prediction
         wrong += int((prediction != batch.states.labels).sum())
-        if batch.states.bank.num_classes == 100:
-            priors = batch.states.bank.biases.exp()[batch.states.labels]
-            rare += int((priors < 20 / 10847).sum())
+        priors = batch.states.bank.biases.exp()[batch.states.labels]
+        rare += int((priors < 20 / 10847).sum())
     assert wrong > 500
     assert rare > 500
 
@@ -61,7 +96,7 @@ def test_supervised_states() -> None:
     collection = sf.builtin_collection("supervised")
     collection.validate()
     assert len(collection) == 384
-    with pytest.raises(ValueError, match=r"Expected name in \['contrastive', 'supervised'\]"):
+    with pytest.raises(ValueError, match=r"Expected name in \['contrastive', 'first', 'supervised'\]"):
         sf.builtin_collection("other")
 
 
@@ -83,7 +118,7 @@ def test_card_has_the_tolerances_of_the_states(collection: sf.Collection) -> Non
 def test_runs_are_real() -> None:
     """Floors of accuracy on test images that no run saw."""
     logs = states_card._logs()
-    for name in ("cifar-proco-128", "cifar-proco-1024"):
+    for name in ("cifar100-lt-proco-128", "cifar100-lt-proco-1024"):
         assert max(logs[name][-1]["vmf_accuracy"], logs[name][-1]["classifier_accuracy"]) >= 0.25
     for name in ("omniglot-proco-512", "omniglot-contrastive-128"):
         assert logs[name][-1]["vmf_accuracy"] >= 0.6

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import suffice as sf
+from suffice.store.banks import write_bank
+from suffice.store.kinds import kind_of
 from suffice.store.manifest import CollectionError
 from suffice.store.reader import open_collection
 from suffice.store.writer import CollectionWriter
 from tests.support.collections import make_states
+
+_TENSORS = ("directions", "concentrations", "biases")
 
 
 def test_float32_directions_halve_the_bank_and_stay_near(tmp_path: Path) -> None:
@@ -117,3 +123,35 @@ def test_directions_in_float32_are_the_bank_that_is_certified(tmp_path: Path) ->
     with pytest.raises(ValueError, match=r"Expected directions to be torch\.float32 or torch\.float64"):
         CollectionWriter(tmp_path / "d", "", directions=torch.float16)
     assert not (tmp_path / "d").exists()
+
+
+def test_a_copy_has_the_very_numbers(tmp_path: Path) -> None:
+    """Also where float32 directions are not those that their renormalised values would be rounded to."""
+    states = make_states(6, dim=256)
+    crooked = states.bank.directions.float() * (1 + 2e-7)
+    with CollectionWriter(tmp_path / "a", "", directions=torch.float32) as writer:
+        kind, bank = kind_of(states), SimpleNamespace(**{name: getattr(states.bank, name) for name in _TENSORS})
+        bank.directions = crooked
+        writer._append(states, write_bank(writer.folder, kind, bank, torch.float32), list("abcdef"), "s", "d", "r", 0)
+    first = open_collection(tmp_path / "a")
+    with CollectionWriter(tmp_path / "b", "") as writer:
+        for batch in first:
+            writer.copy(first, batch[:4])
+    with CollectionWriter(tmp_path / "c", "", directions=torch.float32) as writer:
+        for batch in first:
+            writer.add(batch.states, source="s", dataset="d", run="r", step=0)
+    (one,), (two,), (anew,) = first, open_collection(tmp_path / "b"), open_collection(tmp_path / "c")
+    assert two.bank == one.bank
+    assert anew.bank != one.bank
+    assert torch.equal(two.states.bank.directions, one.states.bank.directions)
+    assert torch.equal(two.states.features, one.states.features[:4])
+    assert two.ids == list("abcd")
+
+
+def test_a_copy_is_of_one_step(tmp_path: Path) -> None:
+    with CollectionWriter(tmp_path / "a", "") as writer:
+        writer.add(make_states(2), source="s", dataset="d", run="r", step=0)
+    first = open_collection(tmp_path / "a")
+    (batch,) = first
+    with pytest.raises(ValueError, match="Expected rows of one source, dataset, run and step"):
+        CollectionWriter(tmp_path / "b", "").copy(first, replace(batch, step=[0, 1]))

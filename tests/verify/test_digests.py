@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import suffice as sf
+from suffice.verify.check import verify_audit
 from suffice.verify.digests import altered_files, read_manifest
 from suffice.verify.plan import read_header
 from suffice.verify.report import UnreadableError
@@ -124,3 +125,36 @@ def test_no_manifest(copied: tuple[Path, Path], change: Callable[[object], None]
 def test_states_of_a_kind_that_is_not_known(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="does not know the kind"):
         read_manifest(write(tmp_path / "s", make_supervised()))
+
+
+def _second_manifest(collection: Path) -> Path:
+    """The same states under a manifest of another name, its query files in a folder of their own."""
+    shutil.copytree(collection / "queries", collection / "again")
+    text = (collection / "manifest.json").read_text().replace('"queries/', '"again/')
+    (collection / "again.json").write_text(text)
+    return collection / "again.json"
+
+
+def test_a_second_manifest_in_a_folder(tmp_path: Path) -> None:
+    path = _second_manifest(write(tmp_path / "c", make_states(9)))
+    shutil.rmtree(tmp_path / "c" / "queries")
+    sf.audit(path, sf.Budgets(loss=1e-5), out=tmp_path / "a")
+    report = verify_audit(tmp_path / "a", path, sample=3, everything=True)
+    assert (report.states, report.findings) == (9, [])
+    _flip(path)
+    assert verify_audit(tmp_path / "a", path, sample=3).findings
+
+
+def test_query_files_in_two_folders(tmp_path: Path) -> None:
+    """Their results would have one name."""
+    path = _second_manifest(write(tmp_path / "c", make_states(9)))
+    record = json.loads(path.read_text())
+    for name, entry in list(record["files"].items()):
+        if name.startswith("again/"):
+            record["files"][name.replace("again/", "queries/")] = entry
+    record["states"] *= 2
+    path.write_text(json.dumps(record))
+    with pytest.raises(UnreadableError, match="one folder"):
+        read_manifest(path)
+    with pytest.raises(sf.CollectionError, match="expected all parts in one folder, but got"):
+        sf.open_collection(path)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from suffice.store.manifest import MANIFEST, CollectionError, sha256_of, write_whole
+from suffice.store.manifest import CollectionError, sha256_of, write_whole
 from suffice.store.reader import BadRow, Batch, Collection
 
 __all__ = ["Ledger", "read_results"]
@@ -88,7 +88,7 @@ class Ledger:
         paths += sorted(self.results.glob("*.parquet")) + sorted((self.folder / "bad").glob("*.json"))
         digests = {
             "collection": collection.digest,
-            "manifest": sha256_of(collection.path / MANIFEST),
+            "manifest": sha256_of(collection.manifest_path),
             "files": {path.relative_to(self.folder).as_posix(): sha256_of(path) for path in paths},
         }
         write_whole(self.folder / _DIGESTS, (json.dumps(digests, indent=1) + "\n").encode())

@@ -31,11 +31,13 @@ def exit_on_bad_file(words: str) -> Iterator[None]:
 
 
 def collection_at(path: Path | None) -> Collection:
-    """The collection at a path; without one, the built-in collection."""
-    from suffice.store.builtin import builtin_collection
+    """The collection at a path, or built in under that name; without one, the built-in collection."""
+    from suffice.store.builtin import NAMES, builtin_collection
     from suffice.store.reader import open_collection
 
-    return builtin_collection() if path is None else open_collection(path)
+    if path is None:
+        return builtin_collection()
+    return builtin_collection(str(path)) if str(path) in NAMES and not path.exists() else open_collection(path)
 
 
 def console_of_width(width: int | None) -> Console:

@@ -14,18 +14,32 @@ from torch import Tensor
 from suffice.store.kinds import Kind, kind_named
 from suffice.store.manifest import CollectionError, FileRecord, check_file, write_whole
 
-__all__ = ["read_bank", "write_bank"]
+__all__ = ["copy_bank", "read_bank", "write_bank"]
 
 _CODES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
 
 def write_bank(folder: Path, kind: Kind, bank: object, directions: torch.dtype) -> FileRecord:
     """Store a bank in its own dtypes; unit directions in the one given. Nothing is written if it is there already."""
+    own: dict[str, Tensor] = {name: getattr(bank, name).detach().cpu() for name in kind.tensors}
+    return _store(
+        folder, kind, {name: each.to(directions) if name == "directions" else each for name, each in own.items()}
+    )
+
+
+def copy_bank(source: Path, digest: str, kind: Kind, folder: Path) -> FileRecord:
+    """Store a bank of another collection with the very numbers of its file, which was checked when it was read."""
+    with safetensors.safe_open(source / "banks" / f"{digest}.safetensors", framework="pt") as file:
+        return _store(folder, kind, {name: file.get_tensor(name) for name in kind.tensors})
+
+
+def _store(folder: Path, kind: Kind, given: dict[str, Tensor]) -> FileRecord:
+    """Write tensors under the name of their bytes."""
     tensors: dict[str, Tensor] = {}
     sizes: dict[str, int] = {}
     for name, stored in kind.tensors.items():
-        tensor: Tensor = getattr(bank, name).detach().cpu()
-        tensors[name] = (tensor.to(directions) if name == "directions" else tensor).contiguous()
+        tensor = given[name]
+        tensors[name] = tensor.contiguous()
         if _CODES.get(tensors[name].dtype) not in stored.dtypes:
             raise TypeError(f"Expected {name} in one of {list(stored.dtypes)}, but got {tensors[name].dtype}")
         wanted = [sizes.setdefault(size, length) for size, length in zip(stored.shape, tensor.shape, strict=True)]

@@ -1,4 +1,4 @@
-"""The collections that ship with the package: states of models trained on real images (docs/states.md)."""
+"""The collections that ship with the package: states of models trained on real data (docs/states.md)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from pathlib import Path
 
 from suffice.store.reader import Collection, open_collection
 
-__all__ = ["builtin_collection", "builtin_path"]
+__all__ = ["NAMES", "builtin_collection", "builtin_path"]
 
-_NAMES = ("contrastive", "supervised")
+# "first" is a manifest of its own in the folder of the default, whose banks it shares
+_PATHS = {"contrastive": "contrastive", "first": "contrastive/first.json", "supervised": "supervised"}
+NAMES = tuple(_PATHS)
 
 
 def builtin_path(name: str = "contrastive") -> Path:
-    """Where a shipped collection is."""
-    return Path(str(files("suffice.store") / "builtin_states" / name))
+    """Where a shipped collection is: its folder, or its manifest."""
+    return Path(str(files("suffice.store") / "builtin_states" / _PATHS[name]))
 
 
 def builtin_collection(name: str = "contrastive") -> Collection:
-    """The 5,120 shipped states of the contrastive objective, or with "supervised" some of the second objective.
+    """The 5,120 shipped states of the contrastive objective: images and words, few classes and thousands.
 
+    "first" gives the 5,120 of the first release (100 and 968 classes), "supervised" some of the second objective.
     States of one run are not independent of each other.
     """
-    if name not in _NAMES:
-        raise ValueError(f"Expected name in {list(_NAMES)}, but got {name!r}")
+    if name not in NAMES:
+        raise ValueError(f"Expected name in {list(NAMES)}, but got {name!r}")
     collection = open_collection(builtin_path(name))
     collection.builtin = name == "contrastive"
     return collection

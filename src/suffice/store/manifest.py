@@ -12,14 +12,23 @@ from typing import Any
 
 from suffice.store.kinds import kind_named
 
-__all__ = ["CollectionError", "FileRecord", "Manifest", "check_file", "read_manifest", "write_manifest"]
+__all__ = [
+    "CollectionError",
+    "FileRecord",
+    "Manifest",
+    "check_file",
+    "folder_and_manifest",
+    "read_manifest",
+    "write_manifest",
+]
 
 FORMAT, VERSION = "suffice-collection", 2
 _READABLE = (1, 2)
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 64 * 2**20
 _BANK = re.compile(r"banks/([0-9a-f]{64})\.safetensors")
-_PART = re.compile(r"queries/part-([0-9]{5})\.parquet")
+# queries/, or for a second manifest in a folder one of its own
+_PART = re.compile(r"(?!banks/)[a-z0-9-]+/part-([0-9]{5})\.parquet")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -95,9 +104,14 @@ def write_whole(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
-def read_manifest(folder: Path) -> Manifest:
+def folder_and_manifest(path: Path) -> tuple[Path, str]:
+    """A collection is a folder with a manifest.json, or a manifest of another name beside it that shares its banks."""
+    return (path.parent, path.name) if path.suffix == ".json" else (path, MANIFEST)
+
+
+def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest:
     """Read and check the manifest; every field must be there and be what it should."""
-    path = folder / MANIFEST
+    path = folder / name
     if not folder.is_dir():
         raise CollectionError(folder, "folder", "there is no such folder")
     if not path.is_file():
@@ -123,6 +137,8 @@ def read_manifest(folder: Path) -> Manifest:
     )
     for name, entry in _typed(path, record, "files", dict).items():
         manifest.files[name] = _file_record(path, name, entry, version)
+    folders = {name.split("/")[0] for name in manifest.parts}
+    _expect(path, len(folders) <= 1, "files", f"expected all parts in one folder, but got {sorted(folders)}")
     total = sum(manifest.files[name].rows or 0 for name in manifest.parts)
     _expect(path, total == manifest.states, "states", f"{manifest.states}, but its parts have {total} rows")
     return manifest

@@ -16,7 +16,7 @@ import torch
 
 from suffice.store.banks import read_bank
 from suffice.store.kinds import Array, Kind, kind_named
-from suffice.store.manifest import CollectionError, Manifest, check_file, read_manifest
+from suffice.store.manifest import CollectionError, Manifest, check_file, folder_and_manifest, read_manifest
 from suffice.store.parts import checked_batch_rows, read_columns
 
 __all__ = ["BadRow", "Batch", "Collection", "open_collection"]
@@ -67,27 +67,31 @@ class BadRow:
 def open_collection(path: str | Path, *, partial: bool = False) -> Collection:
     """Open a collection: its manifest is checked now, every file when it is read (or all at once by `validate`).
 
-    One whose writer never closed it is refused unless `partial`, which gives the parts that are complete.
+    `path` is a folder, or another manifest in it (`collection/first.json`). One whose writer never closed it is refused
+    unless `partial`, which gives the parts that are complete.
     """
-    folder = Path(path)
-    manifest = read_manifest(folder)
+    folder, name = folder_and_manifest(Path(path))
+    manifest = read_manifest(folder, name)
     if not manifest.finished and not partial:
         raise CollectionError(
-            folder / "manifest.json",
+            folder / name,
             "finished",
             f"the writer did not close it: {len(manifest.parts)} parts with {manifest.states} states are complete; "
             "open with partial=True to use them",
         )
-    for name, record in manifest.files.items():
-        check_file(folder, name, record, content=False)
-    return Collection(folder, manifest)
+    for file, record in manifest.files.items():
+        check_file(folder, file, record, content=False)
+    return Collection(Path(path), manifest)
 
 
 class Collection:
     """States on disk. Iterating gives batches, in order; a bank is read when it is first needed."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self.path, self.manifest = folder, manifest
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path, self.manifest = path, manifest
+        folder, name = folder_and_manifest(path)
+        # where its files are, and the manifest that lists them
+        self.folder, self.manifest_path = folder, folder / name
         self._bank: tuple[str, Any] | None = None
         # whether this is the collection that ships with the package, and so found without its path
         self.builtin = False
@@ -126,8 +130,8 @@ class Collection:
         if self._bank is None or self._bank[0] != digest:
             record = self.manifest.files.get(f"banks/{digest}.safetensors")
             if record is None:
-                raise CollectionError(self.path / "manifest.json", "files", f"there is no bank {digest!r}")
-            self._bank = (digest, read_bank(self.path, digest, record, self.manifest.version))
+                raise CollectionError(self.manifest_path, "files", f"there is no bank {digest!r}")
+            self._bank = (digest, read_bank(self.folder, digest, record, self.manifest.version))
         return self._bank[1]
 
     def __iter__(self) -> Iterator[Batch]:
@@ -144,7 +148,7 @@ class Collection:
                 key = hashlib.blake2b(name.encode(), digest_size=16).digest()
                 place = f"{batch.part}, row {row}"
                 if key in seen:
-                    raise CollectionError(self.path / batch.part, f"row {row}, id", f"{name!r} is also {seen[key]}")
+                    raise CollectionError(self.folder / batch.part, f"row {row}, id", f"{name!r} is also {seen[key]}")
                 seen[key] = place
 
     def read_part(self, name: str, bad: list[BadRow] | None = None) -> Iterator[Batch]:
@@ -153,7 +157,7 @@ class Collection:
         A row that is not what it should be raises; with a list `bad` it is left out and noted there instead.
         """
         record = self.manifest.files[name]
-        path = check_file(self.path, name, record, content=True)
+        path = check_file(self.folder, name, record, content=True)
         try:
             with pq.ParquetFile(path) as file:
                 rows, first, left_out = checked_batch_rows(path, file, record, self.manifest.version), 0, None
@@ -173,7 +177,7 @@ class Collection:
     def _batches(
         self, name: str, table: pa.RecordBatch, fields: dict[str, Array | None], first: int, bad: list[BadRow] | None
     ) -> Iterator[Batch]:
-        path, record = self.path / name, self.manifest.files[name]
+        path, record = self.folder / name, self.manifest.files[name]
         kind = kind_named(record.kind)
         columns = {key: table.column(key).to_pylist() for key in ("bank", *_WORDS)}
         start = 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from suffice.store.banks import write_bank
+from suffice.store.banks import copy_bank, write_bank
 from suffice.store.kinds import kind_of
 from suffice.store.manifest import (
     MANIFEST,
@@ -23,6 +23,7 @@ from suffice.store.manifest import (
     write_whole,
 )
 from suffice.store.parts import encoded
+from suffice.store.reader import Batch, Collection
 
 __all__ = ["CollectionWriter"]
 
@@ -80,7 +81,25 @@ class CollectionWriter:
             raise ValueError(f"Expected {count} different ids that are not empty, but got {len(set(names))}")
         if not count:
             raise ValueError("Expected at least one state, but got none")
-        bank = write_bank(self.folder, kind, states.bank, self.directions)
+        self._append(
+            states, write_bank(self.folder, kind, states.bank, self.directions), names, source, dataset, run, step
+        )
+
+    def copy(self, collection: Collection, batch: Batch) -> None:
+        """Append rows of another collection as one part, their bank with the very numbers that it has there.
+
+        (`add` would store directions anew, and float32 ones that were renormalised on reading may round otherwise.)
+        """
+        bank = copy_bank(collection.folder, batch.bank, kind_of(batch.states), self.folder)
+        if any(len(set(column)) != 1 for column in (batch.source, batch.dataset, batch.run, batch.step)):
+            raise ValueError("Expected rows of one source, dataset, run and step, but got several")
+        where = (batch.source[0], batch.dataset[0], batch.run[0], batch.step[0])
+        self._append(batch.states, bank, batch.ids, *where)
+
+    def _append(
+        self, states: Any, bank: FileRecord, names: list[str], source: str, dataset: str, run: str, step: int
+    ) -> None:
+        kind, count = kind_of(states), len(states)
         words = {name: [value] * count for name, value in (("source", source), ("dataset", dataset), ("run", run))}
         content = encoded(kind, states, bank, {"id": names, **words, "step": [step] * count})
         name = f"queries/part-{self._next_number():05d}.parquet"

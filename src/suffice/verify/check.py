@@ -11,7 +11,7 @@ import numpy as np
 
 from suffice.verify.columns import Judged, Said
 from suffice.verify.cross import cross_checked
-from suffice.verify.digests import MANIFEST, altered_files, read_manifest
+from suffice.verify.digests import MANIFEST, altered_files, folder_and_manifest, read_manifest
 from suffice.verify.judging import Verdict, judge_exactly, judge_in_floats, readable_gradients
 from suffice.verify.layout import SetAside, Wanted, rows_of, wanted_files
 from suffice.verify.plan import Header, Plan, read_header
@@ -75,11 +75,11 @@ class _Check:
 
     def run(self, sample: int, seed: int, tick: Callable[[int, int], None]) -> None:
         """Files in order, then what is said of all of them."""
-        manifest = read_manifest(self.collection)
+        manifest, folder = read_manifest(self.collection), folder_and_manifest(self.collection)[0]
         total = 0
         for part in manifest.parts:
             # of the file itself: who may write the manifest shall not say how many rows are drawn
-            count, said = rows_of(self.collection, part), manifest.files[part].get("rows")
+            count, said = rows_of(folder, part), manifest.files[part].get("rows")
             if isinstance(said, bool) or said != count:
                 self._note(MANIFEST, f"{part}, rows", said, count)
             total += count
@@ -87,7 +87,7 @@ class _Check:
         set_aside: list[SetAside] = []
         names = set()
         done = 0
-        for wanted in wanted_files(self.collection, manifest, set_aside):
+        for wanted in wanted_files(folder, manifest, set_aside):
             names.add(wanted.name)
             picked = np.array([done + i in chosen for i in range(len(wanted))], dtype=bool)
             try:

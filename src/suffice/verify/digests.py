@@ -12,10 +12,10 @@ from suffice.verify.plan import HEADER, Header
 from suffice.verify.report import Finding, UnreadableError
 from suffice.verify.stored import KIND, UNKNOWN_KIND, read_json, sha256_of
 
-__all__ = ["DIGESTS", "MANIFEST", "Manifest", "altered_files", "read_manifest"]
+__all__ = ["DIGESTS", "MANIFEST", "Manifest", "altered_files", "folder_and_manifest", "read_manifest"]
 
 DIGESTS, MANIFEST = "digests.json", "manifest.json"
-_NAME = re.compile(r"banks/[0-9a-f]{64}\.safetensors|queries/part-[0-9]{5}\.parquet")
+_NAME = re.compile(r"banks/[0-9a-f]{64}\.safetensors|(?!banks/)[a-z0-9-]+/part-[0-9]{5}\.parquet")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -30,12 +30,17 @@ class Manifest:
     @property
     def parts(self) -> list[str]:
         """Names of the query files, in order."""
-        return sorted(name for name in self.files if name.startswith("queries/"))
+        return sorted(name for name in self.files if not name.startswith("banks/"))
+
+
+def folder_and_manifest(collection: Path) -> tuple[Path, Path]:
+    """A collection's folder and its manifest: `manifest.json`, or the file itself that was given."""
+    return (collection.parent, collection) if collection.suffix == ".json" else (collection, collection / MANIFEST)
 
 
 def read_manifest(collection: Path) -> Manifest:
     """The manifest, whose every entry must name a file with its sha256 and size, and be of the kind known here."""
-    record = read_json(collection / MANIFEST, MANIFEST, dict)
+    record = read_json(folder_and_manifest(collection)[1], MANIFEST, dict)
     version = record.get("version")
     if record.get("format") != "suffice-collection" or type(version) is not int or version not in (1, 2):
         raise UnreadableError(MANIFEST, "format", "suffice-collection 1 or 2", f"{record.get('format')} {version}")
@@ -48,6 +53,8 @@ def read_manifest(collection: Path) -> Manifest:
             raise UnreadableError(MANIFEST, name, "a query file or bank with sha256 and bytes", "something else")
         if version == 2 and entry.get("kind") != KIND:
             raise UnreadableError(name, "kind", KIND, entry.get("kind"), UNKNOWN_KIND)
+    if len({name.split("/")[0] for name in files if not name.startswith("banks/")}) > 1:
+        raise UnreadableError(MANIFEST, "files", "query files in one folder", "several folders")
     lines = (f"{name} {entry['sha256']}\n" for name, entry in sorted(files.items()))
     return Manifest(version=version, files=files, digest=hashlib.sha256("".join(lines).encode()).hexdigest())
 
@@ -76,19 +83,20 @@ def altered_files(audit: Path, collection: Path, header: Header) -> list[Finding
         else:
             wrong.append(UnreadableError(DIGESTS, name, "a file of the audit", "another").finding)
     there = [HEADER, "summary.json"]
-    for folder in ("results", "bad"):
-        there += [f"{folder}/{path.name}" for path in sorted((audit / folder).glob("*"))]
+    for part in ("results", "bad"):
+        there += [f"{part}/{path.name}" for path in sorted((audit / part).glob("*"))]
     for name in there:
         if name not in listed:
             wrong.append(UnreadableError(name, "sha256", "none", "a file", f"{DIGESTS} does not list it").finding)
-    compare(MANIFEST, record.get("manifest"), collection / MANIFEST)
+    folder, path = folder_and_manifest(collection)
+    compare(MANIFEST, record.get("manifest"), path)
     manifest = read_manifest(collection)
     for said in (record.get("collection"), header.collection):
         if said != manifest.digest:
             words = "this is not the collection that was audited"
             wrong.append(UnreadableError(MANIFEST, "collection", said, manifest.digest, words).finding)
     for name, entry in manifest.files.items():
-        path = collection / name
+        path = folder / name
         size = path.stat().st_size if path.is_file() else -1
         if size not in (-1, entry["bytes"]):
             wrong.append(UnreadableError(name, "bytes", entry["bytes"], size).finding)
