@@ -82,8 +82,8 @@ def test_bad_input() -> None:
     bank = sf.ClassBank(DIRECTIONS, [1.0, 2.0, 3.0])
     f = torch.ones(2, 6)
     for arguments, error, message in [
-        ((DIRECTIONS[:1], [1.0]), ValueError, r"C >= 2 and p >= 5, but got shape \(1, 6\)"),
-        ((DIRECTIONS[:, :4], [1.0, 1.0, 1.0]), ValueError, "p >= 5"),
+        ((DIRECTIONS[:1], [1.0]), ValueError, r"C >= 2 and p >= 2, but got shape \(1, 6\)"),
+        ((DIRECTIONS[:, :1], [1.0, 1.0, 1.0]), ValueError, "p >= 2"),
         ((DIRECTIONS, [1.0, -1.0, 1.0]), ValueError, r"Expected concentrations .* got -1\.0 at index \(1,\)"),
         ((DIRECTIONS, [1.0, 1.0]), ValueError, "Expected one of concentrations for each of 3 directions, but got 2"),
         ((DIRECTIONS, [1.0, 1.0, 1.0], [0.0, math.inf, 0.0]), ValueError, "Expected biases to be finite"),

@@ -2,6 +2,7 @@
 from suffice import distributions as distributions
 from suffice import nn as nn
 from suffice import special as special
+from suffice import testing as testing
 from suffice.audits.plan import Plan as Plan
 from suffice.audits.plan import register_realization as register_realization
 from suffice.audits.run import Audit as Audit
@@ -20,6 +21,8 @@ from suffice.certificates.certify import certify as certify
 from suffice.certificates.climb import cheapest_rungs as cheapest_rungs
 from suffice.certificates.explain import ClassShare as ClassShare
 from suffice.certificates.explain import Explanation as Explanation
+from suffice.certificates.judge import Judgement as Judgement
+from suffice.certificates.judge import judge as judge
 from suffice.contracts.base import Contract as Contract
 from suffice.contracts.base import Enclosure as Enclosure
 from suffice.contracts.base import Estimate as Estimate
@@ -86,6 +89,8 @@ from suffice.store.writer import CollectionWriter as CollectionWriter
 from suffice.tolerances.tolerance import Tolerance as Tolerance
 from suffice.tolerances.tolerance import sensitivity as sensitivity
 from suffice.tolerances.tolerance import tolerance as tolerance
+from suffice.truth.outputs import ErrorRange as ErrorRange
+from suffice.truth.outputs import Outputs as Outputs
 from suffice.truth.state import Ball as Ball
 from suffice.truth.state import Reference as Reference
 from suffice.truth.state import reference as reference

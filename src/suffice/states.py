@@ -22,11 +22,12 @@ _WORST_NORM_ERROR = 1e-3
 
 @dataclass(frozen=True, slots=True, init=False)
 class ClassBank:
-    """Unit directions mu [C, p], concentrations k [C] and biases c [C] of C >= 2 classes in dimension p >= 5.
+    """Unit directions mu [C, p], concentrations k [C] and biases c [C] of C >= 2 classes in dimension p >= 2.
 
     Everything is kept in float64, and the directions are renormalised there: float32 directions used as they are
     would move a radius by 1e-2 at k = 1e5. `norm_error` records how far they were off, and past 1e-3 they
-    are refused as not being directions at all.
+    are refused as not being directions at all. Below p = 5 there are states, and no pair with a proof: `judge` takes
+    them, and pairs refuse.
 
     >>> bank = ClassBank(torch.eye(5)[:2], [1.0, 2.0])
     >>> bank.num_classes, bank.dim, bank.nu
@@ -43,8 +44,8 @@ class ClassBank:
     ) -> None:
         mu = float64_array("directions", directions, 2)
         classes, dim = mu.shape
-        if classes < 2 or dim < 5:
-            raise ValueError(f"Expected directions [C, p] with C >= 2 and p >= 5, but got shape {tuple(mu.shape)}")
+        if classes < 2 or dim < 2:
+            raise ValueError(f"Expected directions [C, p] with C >= 2 and p >= 2, but got shape {tuple(mu.shape)}")
         k = float64_array("concentrations", concentrations, 1, like=mu)
         c = torch.zeros_like(k) if biases is None else float64_array("biases", biases, 1, like=mu)
         for name, vector in (("concentrations", k), ("biases", c)):

@@ -89,3 +89,14 @@ def test_proco_trains_with_it() -> None:
 def test_magnitudes_out_of_range_have_no_table_and_no_warning() -> None:
     bank = sf.ClassBank(torch.eye(6)[:3], torch.tensor([1.0, 2.0, 1e160], dtype=torch.float64))
     assert class_table(sf.States(bank, torch.ones(2, 6), [0, 1], 1.0), 2, torch.float64, "proved") is None
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4])
+def test_below_the_ladder_nothing_is_evaluated(dim: int) -> None:
+    states = sf.States(sf.ClassBank(torch.eye(dim)[:2], [1.0, 2.0]), torch.ones(1, dim), [0], 0.5)
+    with pytest.raises(ValueError, match=f"Expected p >= 5, where a rung is proved, but got {dim}"):
+        sf.adaptive(states, sf.Budgets(loss=1e-3))
+    assert sf.cheapest_rungs(states, sf.Budgets(loss=1e-3)).tolist() == ["none"]
+    for ask in (sf.certify, sf.tolerance, sf.cascade):
+        with pytest.raises(ValueError, match="no order is valid there"):
+            ask(states, sf.Budgets(loss=1e-3), sf.DebyePair(order=2))

@@ -15,7 +15,7 @@ from suffice.budgets import Budgets
 from suffice.certificates.climb import Landing, climb, climb_by_sums
 from suffice.contracts.base import Contract
 from suffice.contracts.registry import contract_named
-from suffice.realizations.rungs import NAME_DTYPE
+from suffice.realizations.rungs import NAME_DTYPE, rungs_at
 from suffice.states import States
 from suffice.words import Scope
 
@@ -57,6 +57,8 @@ def adaptive(
     budgets.check(len(states))
     if not len(states):
         raise ValueError("Expected at least one state, but got none")
+    if not rungs_at(states.bank):
+        raise ValueError(f"Expected p >= 5, where a rung is proved, but got {states.dim}; sf.judge takes p >= 2")
     count, dim = len(states), states.bank.dim
     features = states.features
     loss, loss_bound, gradient_bound = (torch.full_like(states.temperature, torch.inf) for _ in range(3))

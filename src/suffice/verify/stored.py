@@ -131,9 +131,9 @@ def read_bank(folder: Path, digest: str, version: int) -> Bank:
         raise UnreadableError(name, "shapes", "[C, p], [C], [C]", {key: each.shape for key, each in arrays.items()})
     if not all(np.isfinite(each).all() for each in arrays.values()) or (arrays["concentrations"] < 0).any():
         raise UnreadableError(name, "values", "finite numbers", "others")
-    if shape[0] < 2 or shape[1] < 5 or (np.abs(np.sqrt((arrays["directions"] ** 2).sum(axis=1)) - 1) > 1e-3).any():
+    if shape[0] < 2 or shape[1] < 2 or (np.abs(np.sqrt((arrays["directions"] ** 2).sum(axis=1)) - 1) > 1e-3).any():
         raise UnreadableError(
-            name, "directions", "unit vectors of two classes or more, in five dimensions or more", "others"
+            name, "directions", "unit vectors of two classes or more, in two dimensions or more", "others"
         )
     return Bank(digest=digest, **arrays)
 
