@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.mutants import checker, contracts, geometry, inversion, pairs, rounding, rungs, seams, stores, sums
+from tests.mutants import checker, contracts, geometry, inversion, pairs, plain, rounding, rungs, seams, stores, sums
 from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
 MUTANTS: tuple[Mutant, ...] = tuple(
     mutant
-    for area in (checker, contracts, geometry, rounding, sums, inversion, rungs, seams, stores, pairs)
+    for area in (checker, contracts, geometry, rounding, sums, inversion, rungs, seams, stores, pairs, plain)
     for mutant in area.MUTANTS
 )
