@@ -1,4 +1,4 @@
-"""Mutants of the plain evaluator (contracts/plain.py): its terms, its slack and its domain."""
+"""Mutants of the fast evaluators: plain arithmetic (contracts/plain.py) and series (contracts/centered_series.py)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ _HERE = "tests/contracts/test_plain.py::"
 _AGREE = (f"{_HERE}test_both_evaluators_agree_to_their_slacks",)
 _DOMAIN = (f"{_HERE}test_rows_outside_of_the_domain_are_not_inside",)
 _SUMS = (f"{_HERE}test_exclusive_sums_keep_their_digits",)
+
+_SERIES = "contracts/centered_series.py"
+_ENCLOSED = (
+    "tests/contracts/test_centered_series.py::test_every_term_is_needed_somewhere",
+    "tests/contracts/test_centered_series.py::test_enclosures_contain_the_direct_bounds",
+)
+_UNUSED = ("tests/contracts/test_centered_series.py::test_rows_that_are_not_for_series",)
+
+
+def _series(name: str, old: str, new: str, why: str, kills: tuple[str, ...] = _ENCLOSED) -> Mutant:
+    return Mutant(name=f"series-{name}", file=_SERIES, old=old, new=new, why=why, kills=kills)
 
 
 def _mutant(name: str, old: str, new: str, why: str, kills: tuple[str, ...]) -> Mutant:
@@ -108,5 +119,92 @@ MUTANTS = (
         "kept = torch.where(small[:, None], kept, kept)",
         "past a movement of 1 the difference cancels",
         _AGREE,
+    ),
+    _series(
+        "loss-remainder",
+        "Enclosure(lower=cubic, upper=cubic + last * expm1_above(b * self.largest))",
+        "Enclosure(lower=cubic, upper=cubic)",
+        "the terms after the third",
+    ),
+    _series(
+        "moved-remainder",
+        "upper=(cubic + last * expm1_above(reach)) / least)",
+        "upper=cubic / least)",
+        "the terms after the third",
+    ),
+    _series(
+        "normaliser-remainder",
+        "least = most - b * b * b * self.largest * self.square / 6",
+        "least = most",
+        "e^-x is below its parabola",
+    ),
+    _series(
+        "ratio-first",
+        "middle = at_zero + b * (self.ratio_first + b * self.ratio_second)",
+        "middle = at_zero + b * (b * self.ratio_second)",
+        "upper ends grow with b",
+    ),
+    _series(
+        "ratio-second",
+        "middle = at_zero + b * (self.ratio_first + b * self.ratio_second)",
+        "middle = at_zero + b * self.ratio_first",
+        "to second order as well",
+    ),
+    _series(
+        "ratio-remainder",
+        "return Enclosure(lower=middle - at_zero * m * t, upper=middle + upper)",
+        "return Enclosure(lower=middle - at_zero * m * t, upper=middle)",
+        "and past it",
+    ),
+    _series(
+        "ratio-remainder-below",
+        "return Enclosure(lower=middle - at_zero * m * t, upper=middle + upper)",
+        "return Enclosure(lower=middle, upper=middle + upper)",
+        "and past it",
+    ),
+    _series(
+        "curvature",
+        "inner = torch.addcmul(pi, apart, apart - 0.5).mul_(v)",
+        "inner = (pi * v)",
+        "kappa has the square of pibar - pi",
+    ),
+    _series(
+        "tv-remainder",
+        "upper=torch.minimum(cap, line + high + width)",
+        "upper=torch.minimum(cap, line + high)",
+        "the third order of total variation",
+    ),
+    _series(
+        "tv-rough",
+        "high = 3 * reach * line",
+        "high = 0 * line",
+        "the second order of the paper's total variation is in its gradient bound",
+    ),
+    _series(
+        "away",
+        "upper=(size.upper + self.mass) / (1 + size.lower)",
+        "upper=self.mass / (1 + size.lower)",
+        "1 - P_y is larger than 1 - pi_y where the target falls",
+    ),
+    _series(
+        "peaked",
+        "inside = (self.peak <= MOST_MASS) & ((self.total - 1).abs() <= _NORMALISED)",
+        "inside = (self.total - 1).abs() <= _NORMALISED",
+        "the curvature loses digits where one class has nearly everything",
+        _UNUSED,
+    ),
+    _series(
+        "unnormalised",
+        "inside = (self.peak <= MOST_MASS) & ((self.total - 1).abs() <= _NORMALISED)",
+        "inside = self.peak <= MOST_MASS",
+        "remainders are for probabilities that add up to one",
+        _UNUSED,
+    ),
+    _series(
+        "far",
+        "return b * self._largest() <= factor",
+        "return b * self.paper.mean <= factor",
+        "the remainders are derived for small movements of every class",
+        _UNUSED,
     ),
 )

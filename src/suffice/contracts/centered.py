@@ -10,6 +10,7 @@ from torch import Tensor
 
 from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
+from suffice.contracts.centered_series import centered_series
 from suffice.contracts.conditioned import conditioned_in_logs, log_loss_size, log_total_variation
 from suffice.contracts.estimate import Scout
 from suffice.contracts.intervals import Intervals, log_fall, probability_intervals
@@ -95,4 +96,5 @@ CENTERED = Contract(
     never_above=frozenset({"geometry", "conditioned"}),
     needs=Needs.DISTANCES | Needs.MATCHED_GAPS,
     estimate=partial(Scout, centered=True),
+    series=centered_series,
 )

@@ -19,7 +19,7 @@ from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.geometry import geometry_bounds
 from suffice.numerics.softmax import at_class, without
 
-__all__ = ["LARGEST_MOVEMENT", "Evaluator", "exclusive", "in_plain_arithmetic", "plain_bounds"]
+__all__ = ["LARGEST_MOVEMENT", "Evaluator", "exclusive", "in_plain_arithmetic", "plain_bounds", "towards"]
 
 Evaluator = Callable[[SoftmaxHead, Allowances], Bounds]
 
@@ -98,7 +98,7 @@ def plain_bounds(
     if centered:
         assert head.distances is not None
         top = head.log_probabilities.argmax(dim=1)
-        to_target, to_top = _towards(d, allowances.to_target, target), _towards(d, allowances.to_top, top)
+        to_target, to_top = towards(d, allowances.to_target, target), towards(d, allowances.to_top, top)
         size = torch.minimum(size, (weights.others * torch.expm1(to_target)).sum(dim=1))
         away = (size + mass) / (1 + size)
         a_max = without(a, target, 0.0).amax(dim=1)
@@ -168,7 +168,7 @@ def _redistributed(weights: _Weights, moved: _Moved, distances: Tensor) -> Float
     return (weights.pi * moved.x * distances).sum(dim=1) / (weights.pi * moved.z).sum(dim=1)
 
 
-def _towards(d: Tensor, matched: Tensor | None, index: Int[Tensor, " queries"]) -> Tensor:
+def towards(d: Tensor, matched: Tensor | None, index: Int[Tensor, " queries"]) -> Tensor:
     """Bounds on |e_j - e_index|: the matched ones where they are smaller."""
     pairwise = d + at_class(d, index)[:, None]
     return without(pairwise if matched is None else torch.minimum(matched, pairwise), index, 0.0)

@@ -18,12 +18,24 @@ from suffice.contracts.base import Enclosure
 from suffice.contracts.bounds import Allowances, SoftmaxHead
 from suffice.numerics.softmax import class_mask
 
-__all__ = ["MOST_MASS", "Moments", "Sums", "conditioned_series", "moments", "sums_over_classes"]
+__all__ = [
+    "LEAST",
+    "LEAST_SUM",
+    "MOST_MASS",
+    "Moments",
+    "Sums",
+    "conditioned_series",
+    "expm1_above",
+    "moments",
+    "sums_over_classes",
+]
 
 # Past this share of the mass on one class, plain subtractions lose digits: such rows go to direct evaluation.
 MOST_MASS = 1 - 1e-3
-# Allowances that the series are used for, against underflow of their powers.
-_LEAST = 1e-80
+# Allowances that the series are used for, and the least sums, against underflow of third powers: with b at most
+# 1/LEAST, what underflows is off by b^3 2^-1022, far below a rounding of b LEAST_SUM.
+LEAST = 1e-60
+LEAST_SUM = 1e-90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +63,7 @@ class Moments:
         """log(1 + S): S is the cubic of its moments plus at most its last term times expm1(2 b max g)."""
         last = b * b * b * self.third / 6
         cubic = b * self.first + b * b * self.second / 2 + last
-        return Enclosure(lower=torch.log1p(cubic), upper=torch.log1p(cubic + last * _expm1_above(2 * b * self.largest)))
+        return Enclosure(lower=torch.log1p(cubic), upper=torch.log1p(cubic + last * expm1_above(2 * b * self.largest)))
 
     def probability(self, b: Float[Tensor, " queries"]) -> Enclosure:
         """min(tanh(b max g/2), c b + Q b^2/2 +- 8 e^{3 zeta} (b max g)^2 c b), zeta = 2 b max g."""
@@ -78,15 +90,15 @@ class Moments:
 
     def usable(self) -> Bool[Tensor, " queries"]:
         """Where no subtraction loses digits, and third powers of allowances neither underflow nor overflow."""
-        inside = (self.peak <= MOST_MASS) & (self.largest > _LEAST) & (self.largest < 1 / _LEAST)
-        return inside & (torch.stack(list(self.slopes().values())).amin(dim=0) > _LEAST**2)
+        inside = (self.peak <= MOST_MASS) & (self.largest > LEAST) & (self.largest < 1 / LEAST)
+        return inside & (torch.stack(list(self.slopes().values())).amin(dim=0) > LEAST_SUM)
 
     def near(self, b: Float[Tensor, " queries"], factor: float) -> Bool[Tensor, " queries"]:
         """b max g <= factor: the remainders are derived up to 1/4."""
         return b * self.largest <= factor
 
 
-def _expm1_above(x: Tensor) -> Tensor:
+def expm1_above(x: Tensor) -> Tensor:
     """At least expm1(x) for x >= 0: x e^x. (Compiled expm1 loses its digits near 0; this does not subtract.)"""
     return x * torch.exp(x)
 
