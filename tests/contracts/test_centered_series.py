@@ -126,6 +126,13 @@ def test_rows_that_are_not_for_series() -> None:
     assert not usable(head, replace(given, d=0 * given.d))
     assert not usable(replace(head, distances=1e70 * head.log_probabilities.exp()), given)
     assert not _series(head, given).near(one, 1e-9)
+    # a movement of a class that hardly counts, and one towards the target or the top class alone
+    rare = replace(head, log_probabilities=torch.tensor([[-0.7, -0.7, -9.0, -9.0]], dtype=torch.float64))
+    far = replace(given, d=torch.tensor([[0.0, 0.0, 0.0, 1.0]], dtype=torch.float64))
+    assert not _series(rare, far).near(one, 0.25)
+    for name in ("to_target", "to_top"):
+        large = replace(given, d=torch.ones_like(given.d), **{name: torch.full_like(given.d, 2.0)})
+        assert not _series(head, large).near(one, 1.5)
     assert centered_series(replace(head, distances=None), given) is None
     assert centered_series(replace(head, log_probabilities=head.log_probabilities.float()), given) is None
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from suffice.contracts.base import Enclosure
 from suffice.contracts.bounds import Allowances, SoftmaxHead
 from suffice.contracts.plain import exclusive, towards
-from suffice.contracts.series import LEAST, LEAST_SUM, MOST_MASS, expm1_above
+from suffice.contracts.series import LEAST, LEAST_SUM, MOST_MASS, deviations, expm1_above
 from suffice.numerics.softmax import at_class, without
 
 __all__ = ["CenteredSeries", "centered_series"]
@@ -75,8 +75,8 @@ class _Vector:
         second = moved.mul_(v).sum(dim=1)
         self.moved = (first, second, moved.mul_(v).sum(dim=1))
         # sum over j != y of pi_j a_j t_j and of pi_j a_j kappa_j
-        t = torch.addcmul(self.mean[:, None], v, apart)
-        self.ratio_first = torch.linalg.vecdot(shared.ratios, t)
+        self._t = torch.addcmul(self.mean[:, None], v, apart)
+        self.ratio_first = torch.linalg.vecdot(shared.ratios, self._t)
         self._kappa = self._second_order()
         self.ratio_second = torch.linalg.vecdot(shared.ratios, self._kappa)
 
@@ -94,16 +94,31 @@ class _Vector:
         found: Tensor = torch.linalg.vecdot(self._shared.pi, self._kappa.abs())
         return found
 
-    def probability(self, b: Tensor, *, exactly: bool) -> Enclosure:
-        """As in 6.8b; not `exactly`, 0 <= Q <= 6 max v c_P' stands for Q."""
-        reach = b * self.largest
+    @cached_property
+    def twist(self) -> Float[Tensor, " queries"]:
+        """K = sum_j pi_j (q_j/6 - t_j m_j + t_j^3), by m_j = 2 (t_j^2 - kappa_j)."""
+        pi, v, t = self._shared.pi, self._v, self._t
+        mean, square = self.mean[:, None], self.square[:, None]
+        cubes = pi * v * v * v
+        # q_j = sum pi v^3 + 3 v_j N + 3 v_j^2 V + v_j^3 (w_j - 6 pi_j)
+        q = torch.addcmul(3 * mean, v, self._shared.apart - 6 * pi).mul_(v).add_(3 * square).mul_(v)
+        q.add_(cubes.sum(dim=1, keepdim=True))
+        found: Tensor = torch.linalg.vecdot(pi, q / 6 + t * (2 * self._kappa - t * t))
+        return found
+
+    def probability(self, b: Tensor) -> Enclosure:
+        """As in 6.8b."""
         line = b * self.spread
-        low = high = 0.5 * b * b * self.curvature if exactly else torch.zeros_like(line)
-        if not exactly:
-            high = 3 * reach * line
+        return deviations(line + 0.5 * b * b * (self.curvature + b * self.twist), line, b * self.largest)
+
+    def probability_roughly(self, b: Tensor) -> Enclosure:
+        """The same from c_P' alone (6.13d): a fraction of the work, and seldom the smallest in a gradient."""
+        reach, line = b * self.largest, b * self.spread
         width = 8 * torch.exp(6 * reach) * reach * reach * line
         cap = torch.tanh(reach / 2)
-        return Enclosure(lower=torch.minimum(cap, line + low - width), upper=torch.minimum(cap, line + high + width))
+        return Enclosure(
+            lower=torch.minimum(cap, line - width), upper=torch.minimum(cap, line + 3 * reach * line + width)
+        )
 
     def redistributed(self, b: Tensor, total: Tensor) -> Enclosure:
         """sum pi rho expm1(b v)/sum pi e^{-b v}, `total` the sum of pi."""
@@ -156,7 +171,7 @@ class CenteredSeries:
 
     def probability(self, b: Tensor) -> Enclosure:
         """The smallest over the vectors."""
-        return _smallest([each.probability(b, exactly=True) for each in self.vectors])
+        return _smallest([each.probability(b) for each in self.vectors])
 
     def gradient(self, b: Tensor) -> Enclosure:
         """The smallest of the paper's and the centred ones."""
@@ -165,7 +180,7 @@ class CenteredSeries:
         away = Enclosure(
             lower=(size.lower + self.mass) / (1 + size.upper), upper=(size.upper + self.mass) / (1 + size.lower)
         )
-        tv, line = self.paper.probability(b, exactly=False), b * (self.ratio + self.mass * self.a_y)
+        tv, line = self.paper.probability_roughly(b), b * (self.ratio + self.mass * self.a_y)
         found = [
             Enclosure(lower=2 * self.h_bound * tv.lower + line, upper=2 * self.h_bound * tv.upper + line),
             *(self._centered(each, b, away) for each in self.vectors),
