@@ -22,8 +22,8 @@ from suffice.numerics.softmax import at_class, without
 
 __all__ = ["CenteredSeries", "centered_series"]
 
-# How far computed probabilities may be from adding up to one; remainders are enlarged by more than that.
-_NORMALISED = 1e-6
+# How far computed probabilities may be from adding up to one, in slacks; remainders are enlarged by more than that.
+_NORMALISED = 1 / 8
 _WIDER = 1 + 1e-5
 
 
@@ -151,6 +151,8 @@ class CenteredSeries:
         others = without(pi, target, 0.0)
         self.scale, self.h_bound = head.gradient_scale, head.h_bound
         self.total = pi.sum(dim=1)
+        self.normalised = (self.total - 1).abs() <= _NORMALISED * head.slack
+        self.farthest = head.distances.amax(dim=1)
         self.peak = at_class(pi, top) / self.total
         self.mass = others.sum(dim=1)
         ratios = others * unit.a
@@ -218,9 +220,10 @@ class CenteredSeries:
     def usable(self) -> Bool[Tensor, " queries"]:
         """Where no subtraction loses digits, and third powers of allowances neither underflow nor overflow."""
         largest = self._largest()
-        inside = (self.peak <= MOST_MASS) & ((self.total - 1).abs() <= _NORMALISED)
+        inside = (self.peak <= MOST_MASS) & self.normalised
         inside &= (self.paper.largest > LEAST) & (largest < 1 / LEAST) & (self.a_max + self.a_y < 1 / LEAST)
-        inside &= torch.stack([each.moved[0] for each in self.vectors]).amax(dim=0) < 1 / LEAST
+        # a probability that vanishes is then nothing beside a sum, whatever it is multiplied by
+        inside &= self.farthest < 1 / LEAST
         slopes = self.slopes()
         slopes["gradient"] = slopes["gradient"] / self.scale
         return inside & (torch.stack(list(slopes.values())).amin(dim=0) > LEAST_SUM)

@@ -46,7 +46,8 @@ class Moments:
     `peak` is the largest probability, `rest` is 1 - pi_y, `first`..`third` are sum_{i != y} pi_i (g_i + g_y)^k,
     `largest` is max g, `spread` is sum_j pi_j (1 - pi_j) g_j, `curvature` is Q = sum_j pi_j |m_j'/2 - t_j'^2| and
     `twist` is K = sum_j pi_j (q_j'/6 - t_j' m_j' + t_j'^3), with t_j', m_j' and q_j' the first three moments of
-    g_i + g_j over i != j (6.8), `ratio` is the ratio term at factor 1, and `scale` the gradient's.
+    g_i + g_j over i != j (6.8), `ratio` is the ratio term at factor 1, `largest_ratio` is max a, and `scale` the
+    gradient's.
     """
 
     peak: Float[Tensor, " queries"]
@@ -59,6 +60,7 @@ class Moments:
     curvature: Float[Tensor, " queries"]
     twist: Float[Tensor, " queries"]
     ratio: Float[Tensor, " queries"]
+    largest_ratio: Float[Tensor, " queries"]
     scale: Float[Tensor, " queries"]
 
     def loss(self, b: Float[Tensor, " queries"]) -> Enclosure:
@@ -91,6 +93,8 @@ class Moments:
     def usable(self) -> Bool[Tensor, " queries"]:
         """Where no subtraction loses digits, and third powers of allowances neither underflow nor overflow."""
         inside = (self.peak <= MOST_MASS) & (self.largest > LEAST) & (self.largest < 1 / LEAST)
+        # a probability that vanishes is then nothing beside a sum, whatever it is multiplied by
+        inside &= self.largest_ratio < 1 / LEAST
         return inside & (torch.stack(list(self.slopes().values())).amin(dim=0) > LEAST_SUM)
 
     def near(self, b: Float[Tensor, " queries"], factor: float) -> Bool[Tensor, " queries"]:
@@ -113,7 +117,8 @@ def expm1_above(x: Tensor) -> Tensor:
 class Sums(NamedTuple):
     """Sums and maxima over classes, from which `Moments` are made; w_j are weights and pi_j = w_j/total.
 
-    `others` are sum_{i != y} w_i g_i^k for k = 0..3, `ratio` is sum_{i != y} w_i a_i and a_y, or empty for a_j = 1.
+    `others` are sum_{i != y} w_i g_i^k for k = 0..3, `ratio` is sum_{i != y} w_i a_i, a_y and max a, or empty for
+    a_j = 1.
     """
 
     total: Tensor
@@ -136,13 +141,18 @@ def sums_over_classes(
 ) -> Sums:
     """Two passes over classes, without a division. `ratio` None stands for a_j = 1.
 
-    Here 1 - pi_j and total minus self are plain subtractions: with every pi_j <= 1 - 1e-3 they lose three digits of
-    sixteen. Other rows do not belong here. Masks instead of scatter and gather, and nothing but sums: this fuses.
+    1 - pi_j is a sum of its own for the largest class, and a subtraction of at most half of the total for others. In
+    corrections total minus self is a plain subtraction: with every pi_j <= 1 - 1e-3 that loses three digits of sixteen.
+    Other rows do not belong here. Masks instead of scatter and gather, and nothing but sums: this fuses.
     """
     others = torch.where(is_target, 0.0, weights)
     own = weights * unit
     squares = own * unit
-    away = total - weights
+    top = weights.amax(dim=1, keepdim=True)
+    is_top = weights == top
+    # several may be largest, and then none has more than half
+    besides = torch.where(is_top, 0.0, weights).sum(dim=1, keepdim=True)
+    away = torch.where(is_top, besides + (is_top.sum(dim=1, keepdim=True) - 1) * top, total - weights)
     mean = own.sum(dim=1, keepdim=True) - own
     square = squares.sum(dim=1, keepdim=True) - squares
     cubes = squares * unit
@@ -162,7 +172,9 @@ def sums_over_classes(
         curvature=(weights * half_second.abs()).sum(dim=1),
         # q/6 - t m + t^3 = q/6 - t (m/2 + (m/2 - t^2)), in the units of the weights
         twist=(weights * (total * total * q / 6 - t * (0.5 * total * m + half_second))).sum(dim=1),
-        ratio=() if ratio is None else ((others * ratio).sum(dim=1), torch.where(is_target, ratio, 0.0).sum(dim=1)),
+        ratio=()
+        if ratio is None
+        else ((others * ratio).sum(dim=1), torch.where(is_target, ratio, 0.0).sum(dim=1), ratio.amax(dim=1)),
     )
 
 
@@ -182,6 +194,7 @@ def moments(sums: Sums, scale: Float[Tensor, " queries"]) -> Moments:
         curvature=sums.curvature * per_total * per_total * per_total,
         twist=sums.twist * per_total * per_total * per_total * per_total,
         ratio=2 * rest if not sums.ratio else sums.ratio[0] * per_total + rest * sums.ratio[1],
+        largest_ratio=torch.ones_like(rest) if not sums.ratio else sums.ratio[2],
         scale=scale,
     )
 
