@@ -135,7 +135,7 @@ class AnalyticRealized(Realized):
         return above(moved + formula + bias, FEW)
 
     def _moved_at_most(self, beside: Tensor) -> Tensor:
-        """`_moved`, or one number a row that is no less and no more than a thousandth of the largest `beside` it.
+        """`_moved`, or one number a row that is no less and no more than a millionth of the largest `beside` it.
 
         An allowance over x falls with x: over squares, no integral of the row is larger than that of the longest
         interval from the least radius.
@@ -144,7 +144,7 @@ class AnalyticRealized(Realized):
         if "_moved" in vars(self):
             return self._moved
         row = moved_allowance(self.pair, nu, off.low.amin(dim=1), off.of_gap.amax(dim=1))[:, None]
-        small = row <= 1e-3 * beside.amax(dim=1, keepdim=True)
+        small = row <= 1e-6 * beside.amax(dim=1, keepdim=True)
         return row if bool(small.all()) else torch.where(small, row, self._moved)
 
     @cached_property

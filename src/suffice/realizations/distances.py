@@ -21,6 +21,8 @@ __all__ = ["class_distances", "smooth_slopes"]
 _SMALL_RADIUS = 1e-100
 # Past this share of the mass the mean is so near the top class's vector that their distance is formed directly.
 _DOMINATES = 0.8
+# And where the squares were widened by more than this before the root.
+_NARROW = 1e-9
 
 
 def smooth_slopes(geometry: Geometry, pair: Pair) -> Float[Tensor, "queries classes"]:
@@ -58,8 +60,12 @@ def class_distances(
     moved = ((pi * away).sum(dim=1) + torch.expm1(2 * error) * (pi * rho).sum(dim=1)) * torch.exp(error)
 
     found = rho + away + moved[:, None]
-    # where no class dominates, the squares are as good for the top class as for the others
-    rows = (pi.amax(dim=1) > _DOMINATES).nonzero().squeeze(1)
+    # where no class dominates and nothing cancels, the squares are as good for the top class as for the others
+    peak, top = pi.max(dim=1)
+    unit = at_class(size, top) + (pi * size).sum(dim=1)
+    widened = gamma * unit**2 + at_class(slopes, top) ** 2 * at_class(off.of_gap, top)
+    rough = (peak > _DOMINATES) | ~(widened <= _NARROW * at_class(rho, top) ** 2)
+    rows = rough.nonzero().squeeze(1)
     if len(rows):
         if len(rows) == len(pi):
             nearest = _of_top(states, head, slopes, size, away, rho, gamma)
