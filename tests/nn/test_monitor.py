@@ -75,3 +75,25 @@ def test_statistics_that_are_no_bank_are_reported() -> None:
     loss.statistics.means.fill_(float("nan"))
     report = ToleranceMonitor(loss, sf.Budgets(loss=1e-5))(*random_batch(8, 3))
     assert report == {"suffice/step": 0, "suffice/states": 0, "suffice/skipped": 6}
+
+
+def test_a_resumed_monitor_reports_on_the_same_steps() -> None:
+    loss, budgets = trained_proco(128), sf.Budgets(loss=1e-4)
+    batch = random_batch(128)
+    whole = ToleranceMonitor(loss, budgets, every=3)
+    steps = [whole(*batch) is not None for _ in range(8)]
+    first = ToleranceMonitor(loss, budgets, every=3)
+    before = [first(*batch) is not None for _ in range(5)]
+    second = ToleranceMonitor(loss, budgets, every=3)
+    second.load_state_dict(first.state_dict())
+    assert before + [second(*batch) is not None for _ in range(3)] == steps
+    with pytest.raises(ValueError, match="Expected a state with 'step'"):
+        second.load_state_dict({"epoch": 1})
+
+
+def test_numbers_apart_from_words() -> None:
+    report = ToleranceMonitor(trained_proco(128), sf.Budgets(loss=1e-4))(*random_batch(128))
+    assert report is not None
+    assert set(report.words) == {"suffice/binding", "suffice/scope"}
+    assert all(isinstance(value, float | int) for value in report.numbers.values())
+    assert {**report.numbers, **report.words} == report

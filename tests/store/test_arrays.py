@@ -103,7 +103,7 @@ def test_what_is_no_array_is_left_out(tmp_path: Path) -> None:
     }
     torch.save(found, tmp_path / "x.pt")
     arrays = read_arrays(tmp_path / "x.pt")
-    assert sorted(arrays) == ["3", "features", "temperature"]
+    assert sorted(arrays) == ["3", "features", "nested.a", "temperature"]
     assert float(arrays["temperature"]) == 0.5
     torch.save(OrderedDict(a=torch.nn.Parameter(torch.ones(2))), tmp_path / "y.pth")
     assert not read_arrays(tmp_path / "y.pth")["a"].requires_grad
@@ -132,3 +132,24 @@ def test_random_damage_is_refused_or_read(tmp_path: Path, suffix: str) -> None:
         except CollectionError:
             refused += 1
     assert refused > 20
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("suffix", [".safetensors", ".pt", ".pth"])
+def test_narrow_numbers_are_widened_exactly(tmp_path: Path, dtype: torch.dtype, suffix: str) -> None:
+    array = torch.randn(4, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
+    path = tmp_path / f"x{suffix}"
+    save = safetensors.torch.save_file if suffix == ".safetensors" else torch.save
+    save({"a": array}, path)
+    found = read_arrays(path)["a"]
+    assert found.dtype == torch.float32
+    assert torch.equal(found.double(), array.double())
+
+
+def test_nested_dicts_are_bounded(tmp_path: Path) -> None:
+    value: dict[str, object] = {"a": torch.ones(1)}
+    for _ in range(17):
+        value = {"b": value}
+    torch.save(value, tmp_path / "x.pt")
+    with pytest.raises(CollectionError, match="nested more than 16 deep"):
+        read_arrays(tmp_path / "x.pt")

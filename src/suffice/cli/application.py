@@ -22,7 +22,6 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     cls=GuardedGroup,
-    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     help="How accurate is accurate enough? Certified numerical adequacy at learning states.",

@@ -45,7 +45,7 @@ def info(
 @states_app.command("import")
 def import_file(
     file: Annotated[
-        Path, typer.Argument(help="npz, safetensors or pt (plain tensors) with the arrays of some states.")
+        Path, typer.Argument(help="npz, safetensors, pt or pth (plain tensors) with the arrays of some states.")
     ],
     out: Annotated[Path, typer.Option(help="The collection to write.")],
     append: Annotated[bool, typer.Option(help="Add to a collection that exists.")] = False,
@@ -53,6 +53,7 @@ def import_file(
     dataset: Annotated[str, typer.Option(help="What they were made from.")] = "unknown",
     run: Annotated[str | None, typer.Option(help="Name of the run; the file's name without it.")] = None,
     step: Annotated[int, typer.Option(help="Step or epoch.")] = 0,
+    key: Annotated[str, typer.Option(help="Where in the file the arrays are, for example model.head.")] = "",
 ) -> None:
     """Make a collection from arrays: features, labels, directions, concentrations, temperature, perhaps biases."""
     from suffice.store.importing import import_states
@@ -60,7 +61,7 @@ def import_file(
 
     with exit_on_bad_file("bad file"):
         try:
-            count = import_states(file, out, source=source, dataset=dataset, run=run, step=step, append=append)
+            count = import_states(file, out, source=source, dataset=dataset, run=run, step=step, append=append, key=key)
         except FileExistsError as error:
             fail(ExitCode.USAGE, f"{error} (--append)")
         except CollectionError:

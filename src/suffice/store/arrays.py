@@ -22,6 +22,9 @@ from suffice.store.manifest import CollectionError
 __all__ = ["read_arrays"]
 
 _TORCH = (".pt", ".pth")
+_NARROW = (torch.float16, torch.bfloat16)
+# how deep a torch file's dicts may be nested
+_DEEPEST = 16
 # what a file may unfold to: that much, or that many times its size
 _ROOM, _TIMES = 2**28, 20
 _PICKLED = (
@@ -48,7 +51,8 @@ _MALFORMED = (
 
 
 def read_arrays(path: Path) -> dict[str, Tensor]:
-    """The arrays of a file by name; what else a torch file has (a step, a name) is left out.
+    """The arrays of a file by name; what else a torch file has (a step, a name) is left out, and what is nested is
+    named by its keys with dots between them, as state dicts name theirs. float16 and bfloat16 are widened, exactly.
 
     Sizes are checked before anything is allocated: a file that claims more than it holds, or unfolds to far more than
     its size, is refused.
@@ -70,7 +74,7 @@ def read_arrays(path: Path) -> dict[str, Tensor]:
             raise
         raise CollectionError(path, "content", " ".join(str(error).split())[:300] or type(error).__name__) from None
     _check_room(path, sum(array.numel() * array.element_size() for array in arrays.values()))
-    return arrays
+    return {name: array.float() if array.dtype in _NARROW else array for name, array in arrays.items()}
 
 
 def _check_room(path: Path, unfolded: int) -> None:
@@ -131,11 +135,16 @@ def _torch(path: Path) -> dict[str, Tensor]:
     return dict(_tensors(path, loaded))
 
 
-def _tensors(path: Path, found: dict[Any, Any]) -> Iterator[tuple[str, Tensor]]:
-    for name, value in found.items():
+def _tensors(path: Path, found: dict[Any, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Tensor]]:
+    if depth > _DEEPEST:
+        raise CollectionError(path, prefix[:80], f"its dicts are nested more than {_DEEPEST} deep")
+    for key, value in found.items():
+        name = f"{prefix}{key}"
         if isinstance(value, Tensor):
             if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
-                raise CollectionError(path, str(name), "expected a dense tensor with its numbers")
-            yield str(name), value.detach()
+                raise CollectionError(path, name, "expected a dense tensor with its numbers")
+            yield name, value.detach()
+        elif isinstance(value, dict):
+            yield from _tensors(path, value, f"{name}.", depth + 1)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            yield str(name), torch.tensor(value)
+            yield name, torch.tensor(value)

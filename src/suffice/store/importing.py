@@ -13,6 +13,9 @@ from suffice.store.writer import CollectionWriter, check_words
 
 __all__ = ["import_states"]
 
+# names of arrays that an error lists
+_SHOWN = 12
+
 
 def import_states(
     file: str | Path,
@@ -24,18 +27,23 @@ def import_states(
     step: int = 0,
     append: bool = False,
     kind: str = "contrastive",
+    key: str = "",
 ) -> int:
     """Add the states of one file to a collection, and return how many they were.
 
     The arrays are the fields of the kind's states and bank. Of kind "contrastive": features [N, p], labels [N],
     directions [C, p], concentrations [C], temperature (one or [N]), and perhaps biases [C]. Nothing is unpickled: npz
-    without pickles, safetensors, or torch files of plain tensors.
+    without pickles, safetensors, or torch files of plain tensors. Where they are nested in a file, or named with a
+    prefix, `key` is where: "model.head" takes `model.head.features` for the features, and so on.
     """
     path, table = Path(file), kind_named(kind)
-    arrays = read_arrays(path)
+    arrays = _below(read_arrays(path), key)
     missing = [name for name in table.needed if name not in arrays]
     if missing:
-        raise CollectionError(path, "arrays", f"expected {list(table.needed)}, but there is no {', '.join(missing)}")
+        there = f" below {key!r}" if key else ""
+        named = ", ".join(sorted(arrays)[:_SHOWN]) or "nothing"
+        reason = f"expected {list(table.needed)}, but there is no {', '.join(missing)}{there}; there is {named}"
+        raise CollectionError(path, "arrays", f"{reason} (--key says where to look)" if not key else reason)
     try:
         bank = table.bank(**{name: arrays[name] for name in table.tensors if name in arrays})
         fields = {name: _plain(arrays[name], column) for name, column in table.columns.items() if name in arrays}
@@ -51,6 +59,12 @@ def import_states(
     with CollectionWriter(out, f"imported from {name}", append=append) as writer:
         writer.add(states, source=source, dataset=dataset, run=run, step=step)
     return len(states)
+
+
+def _below(arrays: dict[str, Tensor], key: str) -> dict[str, Tensor]:
+    """The arrays below a key, by what is left of their names."""
+    prefix = f"{key.rstrip('.')}." if key else ""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _plain(tensor: Tensor, column: Column) -> Tensor:
