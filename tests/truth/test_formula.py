@@ -11,8 +11,10 @@ from suffice.truth.formula import (
     formula_errors,
     formula_errors_in_arb,
     next_term_errors,
+    predicted_shortfall,
     supervised_formula_errors,
 )
+from suffice.truth.rigorous import RigorousState
 from suffice.truth.supervised import supervised_loss
 from tests.reference.oracle import NARROWER, states_of
 from tests.reference.states import random_states
@@ -72,6 +74,16 @@ def test_predictions() -> None:
                 assert (found.low[i].item() > 0) != agrees
                 differing += not agrees
     assert differing > 0
+
+
+def test_a_formula_that_may_predict_either() -> None:
+    """At few bits the scores are not told apart: the prediction is any of them, and nothing is certified."""
+    states = random_states(0, 1, [(4, 9)])
+    few = RigorousState(states, 2, bits=24)
+    _, high = predicted_shortfall(few)
+    assert high > 0
+    many = RigorousState(states, 2, bits=400)
+    assert predicted_shortfall(many) == (0.0, 0.0)
 
 
 def test_the_supervised_loss() -> None:

@@ -115,7 +115,7 @@ CASES: dict[str, tuple[str, dict[str, Change], str]] = {
             "probability_bound": lambda row: min(row["probability_bound"], 0.9e-3),
             "gradient_bound": lambda row: min(row["gradient_bound"], 0.9e-3),
         },
-        "gradient_bound",
+        "loss_bound",
     ),
     "violated made inconclusive": (
         VIOLATED,

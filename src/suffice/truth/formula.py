@@ -19,7 +19,13 @@ from suffice.truth.rigorous import RigorousState
 from suffice.truth.supervised import supervised_loss
 from suffice.truth.ties import tied
 
-__all__ = ["formula_errors", "formula_errors_in_arb", "next_term_errors", "supervised_formula_errors"]
+__all__ = [
+    "formula_errors",
+    "formula_errors_in_arb",
+    "next_term_errors",
+    "predicted_shortfall",
+    "supervised_formula_errors",
+]
 
 # of a value that the radius has the roundings of already
 _FEW = 16
@@ -75,11 +81,11 @@ def _intervals(rigorous: RigorousState) -> dict[str, Interval]:
             "loss": interval(abs(errors.loss_change)),
             "probability": interval(errors.probability),
             "gradient": interval(errors.gradient),
-            "prediction": _shortfall(rigorous),
+            "prediction": predicted_shortfall(rigorous),
         }
 
 
-def _shortfall(rigorous: RigorousState) -> Interval:
+def predicted_shortfall(rigorous: RigorousState) -> Interval:
     """How far the class that the formula predicts lies below the best: of every class that it may predict."""
     hats = [q + e for q, e in zip(rigorous.scores, rigorous.errors_of_scores, strict=True)]
     best = max(range(len(hats)), key=lambda j: float(hats[j].mid()))

@@ -78,7 +78,8 @@ def analytic_columns(e: Evaluator, plan: Plan, said: Said) -> Iterator[Judged]:
     at = e.bounds(plan.order, plan.contract, "own", one)
     for name in CLOSED:
         yield _bound(f"{name}_bound", said[f"{name}_bound"], at[name], e.slack, enclosed)
-    yield _prediction(said["prediction_certified"], at["prediction"], e.slack, enclosed)
+    # an enclosure looks at the prediction if it is asked for
+    yield _prediction(said["prediction_certified"], at["prediction"], e.slack, enclosed & plan.prediction)
     yield inverse(e, plan, "headroom", (plan.order, plan.contract, "own"), said["headroom"], 1e-8)
     yield from _tolerance(e, plan, said)
     yield from common_columns(e, plan, said)

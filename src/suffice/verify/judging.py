@@ -116,7 +116,8 @@ def _verdict(
         judged.append(_least(name, said[f"{name}_low"], low[name], high[name]))
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = 2 * bound / (low[name] + high[name])
-        digits = high[name] - low[name] < 1e-3 * high[name]
+        # of contracts: an enclosure's end is the error itself
+        digits = (high[name] - low[name] < 1e-3 * high[name]) & ~enclosed
         ratios[name] = np.where(np.isfinite(ratio) & digits, ratio, np.nan)
     near = (top < 0) | (exact_top < 0)
     # of executed scores, which are not stored, an enclosure knows more than the formula's
