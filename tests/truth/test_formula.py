@@ -78,7 +78,8 @@ def test_predictions() -> None:
 
 def test_a_formula_that_may_predict_either() -> None:
     """At few bits the scores are not told apart: the prediction is any of them, and nothing is certified."""
-    states = random_states(0, 1, [(4, 9)])
+    bank = sf.ClassBank(torch.eye(9, dtype=torch.float64)[[0, 0, 1]], [9.0, 9.0 + 1e-6, 3.0])
+    states = sf.States(bank, torch.eye(9)[:1], [0], 0.3)
     few = RigorousState(states, 2, bits=24)
     _, high = predicted_shortfall(few)
     assert high > 0
