@@ -90,3 +90,8 @@ def test_rows_that_are_too_large_are_not_taken_for_zero() -> None:
     large = sf.States(states.bank, features, states.labels, states.temperature)
     made = Analytic(sf.DebyePair(order=2)).at(large)
     assert not cheaply_certified(made, sf.Budgets(loss=1e-3))[2]
+    found = decide(large, made, sf.Budgets(loss=1e-3), EVERY)
+    assert found is not None
+    assert (
+        found.verdict.tolist() == true_verdicts(large, sf.Budgets(loss=1e-3), Analytic(sf.DebyePair(order=2))).tolist()
+    )

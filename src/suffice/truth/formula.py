@@ -5,10 +5,12 @@ Of exact arithmetic at the exact geometry: what scope `analytic` is about (docs/
 
 from __future__ import annotations
 
+import torch
 from flint import ctx
 
 from suffice.numerics.outward import MANY, above
 from suffice.objectives.supervised import SupervisedStates
+from suffice.realizations.analytic import computable
 from suffice.states import States
 from suffice.truth.errors import actual_errors
 from suffice.truth.geometry import ExactBank
@@ -50,10 +52,16 @@ def next_term_errors(states: States, order: int) -> Errors | None:
     """Those of loss, probabilities and gradient by the ladder's next terms; None where these are not proved."""
     if states.bank.nu < SMALLEST_NU:
         return None
-    errors = actual_errors(states, order)
+    # rows that are too large to be computed with stand there as zeros: nothing is known of them
+    inside, outside = computable(states)
+    errors = actual_errors(inside, order)
     named = {"loss": errors.loss, "probability": errors.probability, "gradient": errors.gradient}
-    # the radii are sums over classes and dimensions that were not rounded up
-    return {name: around(each.value, above(each.radius, MANY), _FEW) for name, each in named.items()}
+    found = {}
+    for name, each in named.items():
+        # the radii are sums over classes and dimensions that were not rounded up
+        radius = torch.where(outside, torch.inf, above(each.radius, MANY))
+        found[name] = around(each.value, radius, _FEW)
+    return found
 
 
 def formula_errors_in_arb(states: States, order: int, limits: Limits) -> Errors:
