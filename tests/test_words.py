@@ -11,7 +11,7 @@ import pytest
 import suffice as sf
 from suffice import words
 from suffice.verify import cross
-from suffice.verify.columns import TIERS
+from suffice.verify.columns import ENCLOSURES, TIERS
 from suffice.words import Departure, Outcome, Scope, Tier, Verdict
 from tests.support.collections import make_states
 
@@ -43,7 +43,7 @@ def test_results_say_these_words() -> None:
 
 def test_the_checker_knows_all_of_them() -> None:
     """It imports nothing, so it has them written down."""
-    assert set(TIERS) == set(Tier) - {Tier.OPEN}
+    assert {*TIERS, *ENCLOSURES.values()} == set(Tier) - {Tier.OPEN}
     assert list(cross._STATUS) == [str(word) for word in Departure]
 
 

@@ -24,12 +24,18 @@ class Outcome(StrEnum):
 
 
 class Tier(StrEnum):
-    """The bounds of a cascade from cheap to tight, and what it says of a state that none of them settles."""
+    """The bounds of a cascade from cheap to tight, and what it says of a state that none of them settles.
+
+    An audit's last tier is an enclosure of the true error, which settles both ways: that of a formula, or that of the
+    numbers that one execution has returned, which says nothing of sums in another order.
+    """
 
     GEOMETRY = "geometry"
     CONDITIONED = "conditioned"
     CLOSED_FORM = "closed form"
     CENTERED = "centered"
+    ENCLOSURE = "enclosure"
+    OUTPUT = "enclosure of this output"
     OPEN = "open"
 
 

@@ -157,13 +157,17 @@ def test_results_open_with_what_people_have(tmp_path: Path) -> None:
 
 def test_float32_certifies_less_than_float64(tmp_path: Path) -> None:
     collection = write(tmp_path / "c", make_states(30, 6, 64, 0))
-    counts = {}
+    counts, tiers = {}, {}
     for dtype in ("float32", "float64"):
         budgets = sf.Budgets(loss=1e-6, gradient=1e-6)
         audit = sf.audit(collection, budgets, out=tmp_path / dtype, scope="execution", dtype=dtype, order=6)
         counts[dtype] = audit.summary.certified
         assert audit.scope == "execution"
-    assert counts == {"float32": 0, "float64": 30}
+        tiers[dtype] = audit.summary.tiers
+    assert counts["float64"] == 30
+    assert counts["float32"] < 30
+    # no bound certifies float32 at any order of summation; single outputs may be right all the same
+    assert set(tiers["float32"]) == {"enclosure of this output"}
 
 
 def test_progress_results_and_what_the_audit_says_of_itself(tmp_path: Path) -> None:

@@ -22,7 +22,9 @@ def test_the_formula_is_audited(tmp_path: Path) -> None:
     hard = runner.invoke(app, ["audit", path, "--loss", "1e-12", "--json", "--out", str(tmp_path / "hard")])
     assert hard.exit_code == 1
     record = json.loads(hard.stdout)
-    assert record["summary"]["inconclusive"] > 0
+    assert record["summary"]["violated"] > 0
+    assert record["summary"]["inconclusive"] == 0
+    assert "violated" in (tmp_path / "hard" / "report.html").read_text()
     assert record["scope"] == Plan(loss=1.0).covered
     assert record == json.loads((tmp_path / "hard" / "summary.json").read_text())
     assert runner.invoke(app, ["audit", path, "--pair", "debye9"]).exit_code == 2

@@ -214,7 +214,7 @@ MUTANTS = (
     Mutant(
         name="checker-bound-of-true-error",
         file=_COLUMNS,
-        old="wrong = ~(value >= at.low * (1 - slack)) | ~(value <= at.wide * (1 + _ABOVE))",
+        old="wrong = (~(value >= at.low * (1 - slack)) & ~enclosed) | ~(value <= at.wide * (1 + _ABOVE))",
         new="wrong = ~(value <= at.wide * (1 + _ABOVE))",
         why="a bound below its contract would pass where it is above the true error: luck, and not proof",
         kills=(f"{_ROW}[loss bound times 0.99999999]", f"{_ROW}[probability bound times 0.5]"),
@@ -222,8 +222,8 @@ MUTANTS = (
     Mutant(
         name="checker-bound-from-above",
         file=_COLUMNS,
-        old="wrong = ~(value >= at.low * (1 - slack)) | ~(value <= at.wide * (1 + _ABOVE))",
-        new="wrong = ~(value >= at.low * (1 - slack))",
+        old="wrong = (~(value >= at.low * (1 - slack)) & ~enclosed) | ~(value <= at.wide * (1 + _ABOVE))",
+        new="wrong = ~(value >= at.low * (1 - slack)) & ~enclosed",
         why="any larger number would pass for the contract's bound",
         kills=(f"{_ROW}[gradient bound times 1.00001]",),
     ),

@@ -533,8 +533,8 @@ MUTANTS = (
     Mutant(
         name="audit-implied-by-no-one",
         file=_ROWS,
-        old="if CONDITIONED.name not in plan.chosen.never_above:",
-        new='if plan.chosen.name == "none":',
+        old="CONDITIONED.name not in plan.chosen.never_above:",
+        new='plan.chosen.name == "none":',
         why="a contract that is not implied by the conditioned one would certify what that one does",
         kills=_ORDERS,
     ),

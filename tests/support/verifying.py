@@ -87,6 +87,10 @@ class Linear:
         assert order
         return self._enclosed(np.full(len(self), 0.5))
 
+    def errors(self, order: int) -> dict[str, Enclosed]:
+        """A hair less than the tightest bound."""
+        return self.bounds(order, "centered", "own", np.full(len(self), 1 - 1e-6))
+
     def forget(self, order: int) -> None:
         self.forgotten.append(order)
 
@@ -104,7 +108,9 @@ def honest_rows(e: Linear) -> Said:
         "loss_bound": e.loss * 1.0,
         "probability_bound": e.loss / 8,
         "gradient_bound": 2 * e.loss,
+        **{f"{name}_low": np.zeros(len(e)) for name in ("loss", "probability", "gradient")},
         "prediction_certified": e.share < 1,
+        "prediction_violated": np.zeros(len(e), dtype=bool),
         "headroom": 1 / e.loss,
         "b": b,
         "b_upper": b * (1 + 5e-10),

@@ -126,8 +126,10 @@ def test_what_overflowed_is_not_certified_and_not_wrong(tmp_path: Path) -> None:
     sf.audit(collection, sf.Budgets(loss=1e-3, gradient=1e-2), out=audit, scope="execution", dtype="float32")
     rows = pq.read_table(audit / "results").to_pylist()
     assert [row["execution_status"] for row in rows] == ["inside", "geometry", "inside", "inside"]
-    assert rows[1]["verdict"] == "inconclusive"
+    # what is no number is violated: no enclosure of the truth contains it
+    assert rows[1]["verdict"] == "violated"
     assert math.isinf(rows[1]["loss_bound"])
+    assert math.isinf(rows[1]["loss_low"])
     for report in _both(audit, collection):
         assert report.findings == []
     # but a verdict that says otherwise is wrong

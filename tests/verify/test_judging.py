@@ -72,8 +72,9 @@ def test_both_arithmetics_agree(scope: str, request: pytest.FixtureRequest) -> N
         assert not verdict.open.any()
         assert verdict.settled[0] == floats.settled[row]
         for name, ratios in verdict.ratios.items():
-            assert ratios[0] == pytest.approx(floats.ratios[name][row], rel=1e-3)
-            assert ratios[0] >= 1
+            assert ratios[0] == pytest.approx(floats.ratios[name][row], rel=1e-3, nan_ok=True)
+            # an enclosure's end is the error itself, and no bound of a contract
+            assert ratios[0] >= 1 or (np.isnan(ratios[0]) and "enclosure" in audited[2]["tier"][row])
     assert _wrong(_both(audited)) == [set(), set()]
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import suffice as sf
 from suffice.verify import Report, verify_audit
+from suffice.verify.columns import TIERS
 from tests.support.collections import make_states, write
 from tests.support.tampering import change_json, change_row, change_table, first_row, seal, seal_collection
 
@@ -73,13 +74,13 @@ def _each(columns: tuple[str, ...], factor: float) -> dict[str, Change]:
     return {column: _times(column, factor) for column in columns}
 
 
-CERTIFIED = "certified"
+CERTIFIED, VIOLATED = "certified", "violated"
 _B = ("b", "b_upper")
 # name -> verdict of the row, what is changed, and the column that must be named
 CASES: dict[str, tuple[str, dict[str, Change], str]] = {
-    "inconclusive made certified": ("inconclusive", {"verdict": lambda _: CERTIFIED}, "verdict"),
-    "inconclusive made certified all over": (
-        "inconclusive",
+    "violated made certified": (VIOLATED, {"verdict": lambda _: CERTIFIED}, "verdict"),
+    "violated made certified all over": (
+        VIOLATED,
         {
             "verdict": lambda _: CERTIFIED,
             "tier": lambda _: "centered",
@@ -89,8 +90,8 @@ CASES: dict[str, tuple[str, dict[str, Change], str]] = {
         },
         "verdict",
     ),
-    "inconclusive made certified with bounds that fit": (
-        "inconclusive",
+    "violated made certified with bounds that fit": (
+        VIOLATED,
         {
             "verdict": lambda _: CERTIFIED,
             "tier": lambda _: "centered",
@@ -103,6 +104,48 @@ CASES: dict[str, tuple[str, dict[str, Change], str]] = {
         },
         "gradient_bound",
     ),
+    "violated made certified by an enclosure": (
+        VIOLATED,
+        {
+            "verdict": lambda _: CERTIFIED,
+            "certified_2": lambda _: True,
+            "cheapest_order": lambda row: min(row["cheapest_order"] or 2, 2),
+            **{f"{name}_low": lambda _: 0.0 for name in ("loss", "probability", "gradient")},
+            "loss_bound": lambda row: min(row["loss_bound"], 0.9e-4),
+            "probability_bound": lambda row: min(row["probability_bound"], 0.9e-3),
+            "gradient_bound": lambda row: min(row["gradient_bound"], 0.9e-3),
+        },
+        "loss_bound",
+    ),
+    "violated made inconclusive": (
+        VIOLATED,
+        {
+            "verdict": lambda _: "inconclusive",
+            "tier": lambda _: "none",
+            **{f"{name}_low": lambda _: 0.0 for name in ("loss", "probability", "gradient")},
+        },
+        "gradient_bound",
+    ),
+    "certified made violated": (
+        CERTIFIED,
+        {"verdict": lambda _: VIOLATED, "tier": lambda _: "enclosure", "gradient_low": lambda _: 0.5},
+        "gradient_low",
+    ),
+    "a lower end above the error": (
+        VIOLATED,
+        {
+            "gradient_low": lambda row: row["gradient_bound"] * 1.0001,
+            "gradient_bound": _times("gradient_bound", 1.0002),
+        },
+        "gradient_low",
+    ),
+    "an upper end below the error": (
+        VIOLATED,
+        {"gradient_low": lambda _: 0.0, "gradient_bound": _times("gradient_bound", 1 - 1e-4)},
+        "gradient_bound",
+    ),
+    "a lower end where a contract decided": (CERTIFIED, {"loss_low": lambda _: 1e-300}, "loss_low"),
+    "a prediction that is violated": (CERTIFIED, {"prediction_violated": lambda _: True}, "prediction_violated"),
     "certified made inconclusive": (CERTIFIED, {"verdict": lambda _: "inconclusive"}, "verdict"),
     "an unknown verdict": (CERTIFIED, {"verdict": lambda _: "fine"}, "verdict"),
     **{
@@ -111,11 +154,11 @@ CASES: dict[str, tuple[str, dict[str, Change], str]] = {
         for factor in (0.5, 2.0, 1 - 1e-8, 1 + 1e-5)
     },
     "a bound that is no number": (CERTIFIED, {"loss_bound": lambda _: float("nan")}, "loss_bound"),
-    "an infinite bound": ("inconclusive", {"probability_bound": lambda _: float("inf")}, "probability_bound"),
+    "an infinite bound": (VIOLATED, {"probability_bound": lambda _: float("inf")}, "probability_bound"),
     "headroom times 100": (CERTIFIED, {"headroom": _times("headroom", 100)}, "headroom"),
     "headroom over 100": (CERTIFIED, {"headroom": _times("headroom", 0.01)}, "headroom"),
-    "headroom times 100, inconclusive": ("inconclusive", {"headroom": _times("headroom", 100)}, "headroom"),
-    "headroom over 100, inconclusive": ("inconclusive", {"headroom": _times("headroom", 0.01)}, "headroom"),
+    "headroom times 100, violated": (VIOLATED, {"headroom": _times("headroom", 100)}, "headroom"),
+    "headroom over 100, violated": (VIOLATED, {"headroom": _times("headroom", 0.01)}, "headroom"),
     "headroom times 1.0001": (CERTIFIED, {"headroom": _times("headroom", 1.0001)}, "headroom"),
     "infinite headroom": (CERTIFIED, {"headroom": lambda _: float("inf")}, "headroom"),
     "status unbounded": (CERTIFIED, {"status": lambda _: "unbounded"}, "status"),
@@ -144,12 +187,13 @@ CASES: dict[str, tuple[str, dict[str, Change], str]] = {
         "tier",
     ),
     "tier made none": (CERTIFIED, {"tier": lambda _: "none"}, "tier"),
-    "a tier where there is none": ("inconclusive", {"tier": lambda _: "centered"}, "tier"),
+    "a contract where an enclosure decided": (VIOLATED, {"tier": lambda _: "centered"}, "tier"),
+    "an enclosure of executed numbers": (VIOLATED, {"tier": lambda _: "enclosure of this output"}, "tier"),
     "binding": (CERTIFIED, {"binding": _other("binding", "loss", "probability")}, "binding"),
     "binding of no budget": (CERTIFIED, {"binding": lambda _: "prediction"}, "binding"),
     "cheapest order": (CERTIFIED, {"cheapest_order": lambda row: row["cheapest_order"] % 6 + 1}, "cheapest_order"),
     **{
-        f"certified_{order}": ("inconclusive", {f"certified_{order}": _not(f"certified_{order}")}, f"certified_{order}")
+        f"certified_{order}": (VIOLATED, {f"certified_{order}": _not(f"certified_{order}")}, f"certified_{order}")
         for order in (1, 2, 3, 6)
     },
     **{
@@ -183,7 +227,9 @@ CASES: dict[str, tuple[str, dict[str, Change], str]] = {
 def test_a_changed_row_is_named(copied: tuple[Path, Path], case: str) -> None:
     audit, collection = copied
     verdict, changes, column = CASES[case]
-    path, row = first_row(audit, lambda found: found["verdict"] == verdict)
+    # certified by a contract, or violated by an enclosure
+    by_contract = verdict == CERTIFIED
+    path, row = first_row(audit, lambda found: found["verdict"] == verdict and (found["tier"] in TIERS) == by_contract)
     change_row(path, row, changes)
     stale = verify_audit(audit, collection, sample=1, everything=True)
     assert stale.exit_code == 3
@@ -351,7 +397,8 @@ def test_another_byte_of_manifest_or_bank_is_found(copied: tuple[Path, Path], na
 
 SUMMARIES: dict[str, Callable[[Any], None]] = {
     "certified": lambda record: record["summary"].update(certified=14),
-    "inconclusive": lambda record: record["summary"].update(inconclusive=0),
+    "inconclusive": lambda record: record["summary"].update(inconclusive=1),
+    "violated": lambda record: record["summary"].update(violated=0),
     "states": lambda record: record["summary"].update(states=15),
     "tiers, geometry": lambda record: record["summary"]["tiers"].update(geometry=99),
     "open_by_order, 2": lambda record: record["summary"]["open_by_order"].update({"2": 0}),
@@ -383,7 +430,8 @@ EXECUTED: dict[str, tuple[dict[str, Change], str]] = {
     "a gradient of another length": ({"gradient": lambda row: row["gradient"][8:]}, "gradient"),
     "a smaller loss bound": ({"loss_bound": _times("loss_bound", 1e-6)}, "loss_bound"),
     "a smaller gradient bound": ({"gradient_bound": _times("gradient_bound", 1e-6)}, "gradient_bound"),
-    "a verdict": ({"verdict": _other("verdict", "certified", "inconclusive")}, "verdict"),
+    "a verdict": ({"verdict": _other("verdict", "certified", "violated")}, "verdict"),
+    "an open verdict": ({"verdict": lambda _: "inconclusive"}, "verdict"),
     "headroom": ({"headroom": _times("headroom", 1e4)}, "headroom"),
     "headroom_4": ({"headroom_4": lambda _: 1e12}, "headroom_4"),
     "certified_1": ({"certified_1": lambda _: True}, "certified_1"),

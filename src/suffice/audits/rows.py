@@ -12,7 +12,8 @@ from torch import Tensor
 from suffice.audits.plan import Plan
 from suffice.budgets import accepts
 from suffice.certificates.cascade import cascade_realized
-from suffice.certificates.certify import Certificate, certify_realized
+from suffice.certificates.certify import certify_realized
+from suffice.certificates.enclosure import cheaply_certified, decide
 from suffice.contracts.conditioned import CONDITIONED
 from suffice.numerics.records import joined
 from suffice.objectives.base import Objective
@@ -24,10 +25,11 @@ from suffice.realizations.executed.realization import ExecutedRealized, Executio
 from suffice.realizations.rungs import RUNGS, Rung
 from suffice.states import States
 from suffice.tolerances.tolerance import headroom, tolerance_of
-from suffice.words import Verdict
+from suffice.words import Tier, Verdict
 
 __all__ = ["ORDERS", "RUNG_NAMES", "audit_states"]
 
+CLOSED = ("loss", "probability", "gradient")
 ORDERS = tuple(range(1, MAX_ORDER + 1))
 RUNG_NAMES = tuple(rung.name for rung in RUNGS)
 Columns = dict[str, np.ndarray[Any, Any]]
@@ -36,8 +38,10 @@ Columns = dict[str, np.ndarray[Any, Any]]
 def audit_states(states: Objective, plan: Plan) -> Columns:
     """Bounds, verdict, headroom, b*, what binds, the tier that decides, and the cheapest order that is adequate.
 
-    The tier is "none" where the verdict is inconclusive, the cheapest order 0 where no order is certified. Everything
-    about a chunk of states is formed once: an order's realization serves all of its columns.
+    The tier is "none" where the verdict is inconclusive, the cheapest order 0 where no order is certified. Where it is
+    an enclosure, the bounds are the upper ends of the errors and `loss_low`, ... their lower ends, which are 0
+    elsewhere; the headroom is always the contract's. Everything about a chunk of states is formed once: an order's
+    realization serves all of its columns.
     """
     parts = [_audited(chunk, plan) for chunk in states.chunks()]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -49,7 +53,9 @@ def audit_states(states: Objective, plan: Plan) -> Columns:
         own = Rung(plan.order, dtype, dtype).name
         for kind in ("loss", "gradient"):
             if (name := f"{kind}_bound {own}") in columns:
-                columns[name] = np.minimum(columns[name], columns[f"{kind}_bound"])
+                smaller = np.minimum(columns[name], columns[f"{kind}_bound"])
+                # an enclosure is of this output alone, and a rung's bound is of every execution
+                columns[name] = np.where(columns["tier"] == Tier.OUTPUT, columns[name], smaller)
     return columns
 
 
@@ -65,8 +71,10 @@ def _audited(states: Objective, plan: Plan) -> Columns:
     tiers = cascade_realized(realized, budgets)
     columns: Columns = {
         "verdict": certificate.verdict,
-        **{f"{name}_bound": _array(getattr(certificate, name)) for name in ("loss", "probability", "gradient")},
+        **{f"{name}_bound": _array(getattr(certificate, name)) for name in CLOSED},
+        **{f"{name}_low": np.zeros(len(states)) for name in CLOSED},
         "prediction_certified": _array(certificate.prediction),
+        "prediction_violated": np.zeros(len(states), dtype=bool),
         "headroom": _array(certificate.headroom),
         "b": _array(result.b),
         "b_upper": _array(result.upper),
@@ -77,13 +85,40 @@ def _audited(states: Objective, plan: Plan) -> Columns:
         **{name: _array(values) for name, values in formula.described().items()},
         # the plan's contract has the last word: a weaker one than the cascade's last tier may leave a state open
         "tier": np.where(certificate.verdict == Verdict.CERTIFIED, tiers.tier, "none"),
-        **_orders(realized, states, plan, certificate),
     }
+    _complete(columns, states, realized, plan)
+    columns |= _orders(realized, states, plan, columns["verdict"])
     if certificate.executed_loss is not None and certificate.executed_gradient is not None:
         columns["execution_status"] = np.asarray(certificate.status)
         columns["loss"] = _array(certificate.executed_loss.double())
         columns["gradient"] = _rows_of_bytes(certificate.executed_gradient)
     return columns
+
+
+def _complete(columns: Columns, states: Objective, realized: Realized, plan: Plan) -> None:
+    """What the contract leaves open, by an enclosure of the true errors: their ends take the place of the bounds."""
+    rows = (columns["verdict"] == Verdict.INCONCLUSIVE).nonzero()[0]
+    decided = decide(states, realized, plan.budgets, rows)
+    if decided is None:
+        return
+    # only rows that are settled change: the others keep the contract's bounds
+    settled = decided.verdict != Verdict.INCONCLUSIVE
+    rows = rows[settled]
+    columns["verdict"] = columns["verdict"].astype(f"<U{max(len(word) for word in Verdict)}")
+    columns["verdict"][rows] = decided.verdict[settled]
+    columns["tier"] = columns["tier"].astype(f"<U{max(len(word) for word in Tier)}")
+    columns["tier"][rows] = decided.tier
+    for name in CLOSED:
+        if name in decided.errors:
+            found = decided.errors[name]
+            # both are above the error
+            high = np.minimum(columns[f"{name}_bound"][rows], _array(found.high)[settled])
+            columns[f"{name}_bound"][rows] = high
+            columns[f"{name}_low"][rows] = np.minimum(_array(found.low)[settled], high)
+    if plan.prediction:
+        found = decided.errors["prediction"]
+        columns["prediction_certified"][rows] |= _array(found.high)[settled] == 0
+        columns["prediction_violated"][rows] = _array(found.low)[settled] > 0
 
 
 def _array(values: Tensor) -> np.ndarray[Any, Any]:
@@ -120,7 +155,7 @@ def _rungs(states: States, plan: Plan) -> Columns:
     return out
 
 
-def _orders(realized: Realized, states: Objective, plan: Plan, certificate: Certificate) -> Columns:
+def _orders(realized: Realized, states: Objective, plan: Plan, verdict: np.ndarray[Any, Any]) -> Columns:
     """Which orders are certified, and the headroom of each by the conditioned contract; only a pair has orders."""
     if plan.given is not None:
         return {}
@@ -133,7 +168,7 @@ def _orders(realized: Realized, states: Objective, plan: Plan, certificate: Cert
         if order in valid_orders(states.dim / 2 - 1):
             made = realized if order == plan.order else _under(realized, states, plan, DebyePair(order=order))
             room = _array(headroom(made, plan.budgets, CONDITIONED))
-            main = certificate.verdict == Verdict.CERTIFIED
+            main = verdict == Verdict.CERTIFIED
             certified = main if order == plan.order else _certified(made, plan, room)
         out[f"headroom_{order}"] = room
         out[f"certified_{order}"] = certified
@@ -153,12 +188,13 @@ def _certified(realized: Realized, plan: Plan, room: np.ndarray[Any, Any]) -> np
     """The plan's verdict for another order, from its headroom by the conditioned contract as far as that goes."""
     # the margin test is strict, the budgets are not
     certified = room > 1 if plan.prediction else room >= 1
-    if plan.chosen is CONDITIONED:
-        return certified
-    if CONDITIONED.name not in plan.chosen.never_above:
+    if plan.chosen is not CONDITIONED and CONDITIONED.name not in plan.chosen.never_above:
         certified = np.zeros_like(certified)
     rows = (~certified).nonzero()[0]
-    if len(rows):
+    if len(rows) and plan.chosen is not CONDITIONED:
         some = realized[torch.from_numpy(rows)]
         certified[rows] = _array(accepts(plan.budgets.shares(some.bounds(plan.chosen))))
+    rows = (~certified).nonzero()[0]
+    if len(rows):
+        certified[rows] = cheaply_certified(realized[torch.from_numpy(rows)], plan.budgets)
     return certified

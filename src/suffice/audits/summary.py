@@ -84,15 +84,20 @@ class GroupSummary:
     temperature: float
     states: int
     certified: int
+    violated: int
     b: Spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSummary:
-    """What came out of an audit."""
+    """What came out of an audit. `violated` and part of `certified` are the enclosures', the tiers say which.
+
+    `open_by_order` are the states for which an order is not certified; the headroom is the contract's at every state.
+    """
 
     states: int
     certified: int
+    violated: int
     inconclusive: int
     b: Spread
     headroom: Spread
@@ -142,6 +147,7 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
     return AuditSummary(
         states=states,
         certified=words["verdict"][Verdict.CERTIFIED],
+        violated=words["verdict"][Verdict.VIOLATED],
         inconclusive=words["verdict"][Verdict.INCONCLUSIVE],
         b=_spread(b),
         headroom=_spread(headroom),
@@ -151,6 +157,7 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
                 temperature=tau,
                 states=sum(counter.values()),
                 certified=counter[Verdict.CERTIFIED],
+                violated=counter[Verdict.VIOLATED],
                 b=_spread(histogram),
             )
             for (dim, tau), (counter, histogram) in sorted(groups.items())

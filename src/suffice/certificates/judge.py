@@ -19,7 +19,7 @@ from suffice.truth.by_need import truths
 from suffice.truth.outputs import ErrorRange, Errors, Limits, Outputs, certain, settled, undefined
 from suffice.words import Verdict
 
-__all__ = ["Judgement", "judge", "judge_outputs"]
+__all__ = ["Judgement", "budget_limits", "judge", "judge_outputs"]
 
 _GIVEN = {"loss": "loss", "probability": "log_probabilities", "gradient": "gradient", "prediction": "prediction"}
 _NOTHING = "nothing"
@@ -66,7 +66,7 @@ class Judgement:
 
     def limits(self) -> Limits:
         """The budgets, one number a state; that of a prediction is 0."""
-        return _limits(self.budgets, next(iter(self.ranges.values())).low)
+        return budget_limits(self.budgets, next(iter(self.ranges.values())).low)
 
     def worst(self) -> tuple[int, str]:
         """The state and the quantity that are farthest over their budget, by the lower end; else nearest to it."""
@@ -180,7 +180,7 @@ def judge_outputs(states: Objective, budgets: Budgets, outputs: Outputs) -> Judg
         wanted = ", ".join(f"{_GIVEN[name]}=" for name in missing)
         raise ValueError(f"Expected {wanted}, for which there is a budget, but got {list(outputs.names)}")
     like = states.temperature.new_zeros(len(states))
-    limits = _limits(budgets, like)
+    limits = budget_limits(budgets, like)
     errors = {name: ErrorRange.unknown(like) for name in outputs.names}
     nowhere = undefined(outputs, states.num_classes)
     for name, rows in nowhere.items():
@@ -214,7 +214,8 @@ def judge_outputs(states: Objective, budgets: Budgets, outputs: Outputs) -> Judg
     )
 
 
-def _limits(budgets: Budgets, like: Tensor) -> dict[str, Tensor]:
+def budget_limits(budgets: Budgets, like: Tensor) -> dict[str, Tensor]:
+    """The budgets, one number a row of `like`; that of a prediction is 0."""
     limits = budgets.limits(like)
     return {**limits, "prediction": torch.zeros_like(like)} if budgets.prediction else limits
 

@@ -36,7 +36,7 @@ def audit(
     model: Annotated[str, typer.Option(help="Rounding: proved, or probabilistic (not a proof).")] = "proved",
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Certify every state of a collection; exit 0 if all are certified, 1 if some are not, 3 on a bad file."""
+    """Certify every state of a collection; exit 0 if all are, 1 if some are violated or open, 3 on a bad file."""
     from suffice.audits.engines import ENGINES
     from suffice.audits.plan import Plan, pair_order
 
@@ -59,7 +59,8 @@ def audit(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     result = _run(collection, plan, out, engine=engine, ray_address=ray_address, skip_bad=skip_bad, show=not as_json)
-    raise typer.Exit(0 if result.summary.inconclusive == 0 and result.summary.bad_rows == 0 else 1)
+    summary = result.summary
+    raise typer.Exit(0 if summary.certified == summary.states and summary.bad_rows == 0 else 1)
 
 
 def _run(

@@ -27,6 +27,7 @@ from suffice.words import Scope
 __all__ = [
     "Analytic",
     "AnalyticRealized",
+    "computable",
     "pair_name",
     "realize_contrastive",
     "realize_pair",
@@ -81,7 +82,7 @@ def realize_pair(states: Any, _pair: Pair) -> Realized:
 @realize_pair.register(States)
 def realize_contrastive(states: States, pair: Pair) -> AnalyticRealized:
     """Rows whose squares may overflow are outside: nothing is known of their log-probabilities, no bound is finite."""
-    inside, outside = _inside(states)
+    inside, outside = computable(states)
     geometry = inside.geometry()
     off = geometry_error(inside, geometry, torch.float64, torch.float64, "proved")
     return AnalyticRealized(inside, pair, geometry, off, outside)
@@ -217,7 +218,7 @@ def softmax_head(states: States, scores: Tensor, score_error: Float[Tensor, "que
     )
 
 
-def _inside(states: States) -> tuple[States, Bool[Tensor, " queries"]]:
+def computable(states: States) -> tuple[States, Bool[Tensor, " queries"]]:
     """The states with what is too large set to zero, and which rows that concerns."""
     outside = ~(feature_lengths(states) <= _LARGEST_LENGTH)
     if states.bank.concentrations.max().item() > _LARGEST_LENGTH:

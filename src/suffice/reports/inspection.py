@@ -11,6 +11,7 @@ from suffice.certificates.certify import certify
 from suffice.reports.printable import one_line
 from suffice.store.manifest import CollectionError
 from suffice.store.reader import Collection
+from suffice.words import Tier
 
 __all__ = ["explain_audited", "explain_found"]
 
@@ -54,11 +55,28 @@ def explain_found(found: dict[str, Any], plan: Plan, collection: Collection) -> 
         f"label {found['label']}, target probability {found['target_probability']:.3g}",
         f"b* = {found['b']:.4g} ({found['status']}, {found['binding']} binds; "
         f"first order {found['b_first_order']:.4g})",
-        f"verdict {found['verdict']}, decided by {found['tier']}, headroom {found['headroom']:.4g}{_cheapest(found)}",
+        f"verdict {found['verdict']}, decided by {found['tier']}, "
+        f"headroom {found['headroom']:.4g} by the {plan.chosen.name} contract{_cheapest(found)}",
+        *_enclosed(found, plan),
     ]
     if plan.realization.at(certificate.states).by_class:
         lines.append(str(certificate.explain(0)))
     return "\n".join(lines)
+
+
+def _enclosed(found: dict[str, Any], plan: Plan) -> list[str]:
+    """The ends of the true errors, where an enclosure decided; what follows is what the contract alone says."""
+    if found["tier"] not in (Tier.ENCLOSURE, Tier.OUTPUT):
+        return []
+    limits = {name: getattr(plan, name) for name in ("loss", "probability", "gradient")}
+    words = [
+        f"{name} error between {found[f'{name}_low']:.4g} and {found[f'{name}_bound']:.4g} of {limit:g}"
+        for name, limit in limits.items()
+        if limit is not None
+    ]
+    if plan.prediction:
+        words.append(f"prediction {'not ' if found['prediction_violated'] else ''}right")
+    return [f"the true errors, enclosed: {', '.join(words)}", "by the contract alone:"]
 
 
 def _cheapest(found: dict[str, Any]) -> str:

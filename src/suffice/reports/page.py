@@ -118,13 +118,11 @@ def _answer(summary: dict[str, Any]) -> str:
     states, certified = summary["states"], summary["certified"]
     if not states:
         return "There was no state to judge."
-    rest = summary["inconclusive"]
-    out = "Every state is certified" if not rest else f"{certified:,} of {states:,} states are certified"
-    out += (
-        "."
-        if not rest
-        else f"; at the other {rest:,} the bound is too wide to say, which does not mean that they fail."
-    )
+    violated, rest = summary["violated"], summary["inconclusive"]
+    out = "Every state is certified" if certified == states else f"{certified:,} of {states:,} states are certified"
+    out += f"; {violated:,} are violated: an enclosure of the error shows it" if violated else ""
+    out += f"; at {rest:,} no enclosure settles it, which does not mean that they fail" if rest else ""
+    out += "."
     if summary["b"]["span"] is not None:
         out += f" The tolerance spans {summary['b']['span']:.1f} orders of magnitude."
     return out

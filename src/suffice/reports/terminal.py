@@ -36,7 +36,7 @@ def print_audit(audit: Audit, console: Console) -> None:
     console.print(f"{audit.plan.words()}", highlight=False)
     console.print(
         f"{summary.certified:,} of {summary.states:,} states certified ({share:.1%}), "
-        f"{summary.inconclusive:,} inconclusive"
+        f"{summary.violated:,} violated, {summary.inconclusive:,} inconclusive"
         + (f"; {summary.bad_rows:,} bad rows set aside" if summary.bad_rows else "")
         + f", in {audit.seconds:.1f} s",
         highlight=False,
@@ -53,7 +53,8 @@ def print_audit(audit: Audit, console: Console) -> None:
     if summary.headroom.count:
         spread = summary.headroom
         console.print(
-            f"headroom: 5% {spread.q05:.3g}, median {spread.median:.3g}, 95% {spread.q95:.3g}", highlight=False
+            f"headroom by contract: 5% {spread.q05:.3g}, median {spread.median:.3g}, 95% {spread.q95:.3g}",
+            highlight=False,
         )
     for name, counts in (("binding", summary.binding), ("decided by", summary.tiers)):
         console.print(f"{name}: " + ", ".join(f"{word} {n:,}" for word, n in counts.items()), highlight=False)
@@ -67,7 +68,7 @@ def print_audit(audit: Audit, console: Console) -> None:
 def _print_orders(summary: AuditSummary, console: Console) -> None:
     """What each order of the ladder leaves open, and which suffices."""
     opened = ", ".join(f"debye{order} {n:,}" for order, n in summary.open_by_order.items())
-    console.print(f"left open by order: {opened}", highlight=False)
+    console.print(f"not certified by order: {opened}", highlight=False)
     cheapest = summary.cheapest_order_for_all
     console.print(
         "no order certifies every state" if cheapest is None else f"debye{cheapest} is the cheapest that certifies all",

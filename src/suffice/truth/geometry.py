@@ -127,7 +127,8 @@ class ExactGeometry:
     def length(self, weights: list[arb]) -> arb:
         """The length of that."""
         with ctx.workprec(self.bits):
-            return sum((x * x for x in self.combined(weights)), arb(0)).sqrt()
+            # a ball that touches zero reaches below it, where there is no root
+            return sum((x * x for x in self.combined(weights)), arb(0)).nonnegative_part().sqrt()
 
 
 def exact_geometry(state: States, bits: int, bank: ExactBank | None = None) -> ExactGeometry:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from flint import arb, ctx
+from torch import Tensor
 
-from suffice.states import ClassBank, States
+from suffice.states import States
 from suffice.truth.geometry import ExactBank, exact_geometry
 from suffice.truth.outputs import ErrorRange, Errors, Limits, Outputs
 from suffice.truth.state import softmax_exponents
 from suffice.truth.ties import tied
 
-__all__ = ["BITS", "InArb", "Interval", "interval", "length_interval", "most_bits", "shortfall"]
+__all__ = ["BITS", "LOCK", "InArb", "Interval", "as_range", "interval", "length_interval", "most_bits", "shortfall"]
 
 # tried in turn
 BITS = (128, 256, 512, 1024, 2048, 4096)
@@ -24,6 +26,8 @@ _NARROW = 2.0**-51
 
 Interval = tuple[float, float]
 _LARGEST = torch.finfo(torch.float64).max
+# The precision of Arb is one for the whole process. Balls are right at any, but threads must not leave each other's.
+LOCK = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,9 @@ class InArb:
                     banks[bits] = ExactBank.of(state.bank, bits)
                 return _intervals(state, output, bits, banks[bits])
 
-            rows.append(most_bits(at, budgets))
-        return {name: _range([row[name] for row in rows], states.bank) for name in outputs.names}
+            with LOCK:
+                rows.append(most_bits(at, budgets))
+        return {name: as_range([row[name] for row in rows], states.temperature) for name in outputs.names}
 
 
 def most_bits(at: Callable[[int], dict[str, Interval]], budgets: dict[str, float]) -> dict[str, Interval]:
@@ -71,8 +76,9 @@ def _narrow(ends: Interval) -> bool:
     return high - low <= _NARROW * low
 
 
-def _range(ends: list[Interval], bank: ClassBank) -> ErrorRange:
-    low, high = torch.tensor(ends, dtype=torch.float64, device=bank.directions.device).T
+def as_range(ends: list[Interval], like: Tensor) -> ErrorRange:
+    """Intervals of some states, as tensors beside them."""
+    low, high = torch.tensor(ends, dtype=torch.float64, device=like.device).reshape(-1, 2).T
     return ErrorRange(low=low.contiguous(), high=high.contiguous())
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flint import arb, ctx
 
 from suffice.states import States
-from suffice.truth.geometry import exact_geometry
+from suffice.truth.geometry import ExactBank, exact_geometry
 from suffice.truth.state import softmax_exponents
 
 __all__ = ["ExactOutputs", "RigorousErrors", "RigorousState", "as_float"]
@@ -37,9 +37,9 @@ class RigorousErrors:
 class RigorousState:
     """Scores and slopes of one state, exact and of an order of the ladder, as balls at the exact geometry."""
 
-    def __init__(self, state: States, order: int, *, bits: int = 320) -> None:
+    def __init__(self, state: States, order: int, *, bits: int = 320, bank: ExactBank | None = None) -> None:
         self.state, self.bits = state, bits
-        self.geometry = exact_geometry(state, bits)
+        self.geometry = exact_geometry(state, bits, bank)
         with ctx.workprec(bits):
             plain = self.geometry.differences()
             hats = self.geometry.surrogate_differences(order)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from flint import arb, ctx
 
 from suffice.objectives.supervised import SupervisedStates
-from suffice.truth import bessel
+from suffice.truth import bessel, surrogate
 from suffice.truth.geometry import ExactBank, ExactGeometry
-from suffice.truth.in_arb import Interval, interval, most_bits
-from suffice.truth.outputs import ErrorRange, Errors, Limits, Outputs
+from suffice.truth.in_arb import LOCK, Interval, as_range, interval, most_bits
+from suffice.truth.outputs import Errors, Limits, Outputs
 from suffice.truth.state import softmax_exponents
 
 __all__ = ["SupervisedInArb", "supervised_loss"]
@@ -42,13 +41,16 @@ class SupervisedInArb:
                 with ctx.workprec(bits):
                     return {"loss": interval(abs(arb(loss[i].item()) - exact))}
 
-            ends.append(most_bits(at, {name: limit[i].item() for name, limit in limits.items()})["loss"])
-        low, high = torch.tensor(ends, dtype=torch.float64, device=loss.device).T
-        return {"loss": ErrorRange(low=low.contiguous(), high=high.contiguous())}
+            with LOCK:
+                ends.append(most_bits(at, {name: limit[i].item() for name, limit in limits.items()})["loss"])
+        return {"loss": as_range(ends, loss)}
 
 
-def supervised_loss(state: SupervisedStates, bits: int, bank: ExactBank | None = None) -> arb:
-    """mean_s LSE_j(Phi(|k_j mu_j + beta s|) - Phi(k_j) + c_j) - beta R(|z|) R(k_y) cos(z, mu_y), as a ball."""
+def supervised_loss(state: SupervisedStates, bits: int, bank: ExactBank | None = None, order: int | None = None) -> arb:
+    """mean_s LSE_j(Phi(|k_j mu_j + beta s|) - Phi(k_j) + c_j) - beta R(|z|) R(k_y) cos(z, mu_y), as a ball.
+
+    With an order, F_n and A_n for Phi and R, in exact arithmetic.
+    """
     exact = ExactBank.of(state.bank, bits) if bank is None else bank
     y = int(state.labels)
     with ctx.workprec(bits):
@@ -57,7 +59,8 @@ def supervised_loss(state: SupervisedStates, bits: int, bank: ExactBank | None =
         total = arb(0)
         for sample in state.samples[0].tolist():
             # a sample is a feature at temperature 1/beta
-            plain = ExactGeometry.of(exact, sample, 1 / beta).differences()
+            at = ExactGeometry.of(exact, sample, 1 / beta)
+            plain = at.differences() if order is None else at.surrogate_differences(order)
             scores = [q + c for q, c in zip(plain, biases, strict=True)]
             peak = max(scores, key=lambda q: float(q.mid()))
             total += sum(softmax_exponents(scores), arb(0)).log() + peak
@@ -66,5 +69,9 @@ def supervised_loss(state: SupervisedStates, bits: int, bank: ExactBank | None =
         nu, k = arb(exact.nu), exact.k[y]
         # R(|z|) cos(z, mu_y) = R(|z|)/|z| z.mu_y, which is smooth at zero
         along = sum((a * b for a, b in zip(z, row, strict=True)), arb(0)) / exact.lengths[y]
-        attraction = bessel.slope_at_square(nu, square) * along * k * bessel.slope_at_square(nu, k * k)
+
+        def slope(x_squared: arb) -> arb:
+            return bessel.slope_at_square(nu, x_squared) if order is None else surrogate.slope_at(order, nu, x_squared)
+
+        attraction = slope(square) * along * k * slope(k * k)
         return total / len(state.samples[0]) - beta * attraction

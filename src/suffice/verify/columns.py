@@ -17,10 +17,23 @@ from suffice.verify.plan import CLOSED, Plan
 from suffice.verify.report import shown
 from suffice.verify.stored import Array
 
-__all__ = ["FAR", "TIERS", "Judged", "Said", "analytic_columns", "common_columns", "inverse", "tier_shares"]
+__all__ = [
+    "ENCLOSURES",
+    "FAR",
+    "TIERS",
+    "Judged",
+    "Said",
+    "analytic_columns",
+    "common_columns",
+    "inverse",
+    "is_enclosed",
+    "tier_shares",
+]
 
 Said = dict[str, Array]
 TIERS = ("geometry", "conditioned", "closed form", "centered")
+# the last tier, by whether numbers were executed
+ENCLOSURES = {False: "enclosure", True: "enclosure of this output"}
 # how much above the exact contract, widened, a bound may lie
 _ABOVE = 1e-6
 # a multiple that no budget of an unbounded row may reject
@@ -53,13 +66,20 @@ def _loads(found: Shares) -> Callable[[int], str]:
     return text
 
 
+def is_enclosed(plan: Plan, said: Said) -> Array:
+    """Where an enclosure of the true errors decided: of the formula's, or of those of the executed numbers."""
+    found: Array = said["tier"].astype(str) == ENCLOSURES[plan.executed]
+    return found
+
+
 def analytic_columns(e: Evaluator, plan: Plan, said: Said) -> Iterator[Judged]:
     """Every column that depends on more than other columns."""
-    one = np.ones(len(e))
+    one, enclosed = np.ones(len(e)), is_enclosed(plan, said)
     at = e.bounds(plan.order, plan.contract, "own", one)
     for name in CLOSED:
-        yield _bound(f"{name}_bound", said[f"{name}_bound"], at[name], e.slack)
-    yield _prediction(said["prediction_certified"], at["prediction"], e.slack)
+        yield _bound(f"{name}_bound", said[f"{name}_bound"], at[name], e.slack, enclosed)
+    # an enclosure looks at the prediction if it is asked for
+    yield _prediction(said["prediction_certified"], at["prediction"], e.slack, enclosed & plan.prediction)
     yield inverse(e, plan, "headroom", (plan.order, plan.contract, "own"), said["headroom"], 1e-8)
     yield from _tolerance(e, plan, said)
     yield from common_columns(e, plan, said)
@@ -67,11 +87,14 @@ def analytic_columns(e: Evaluator, plan: Plan, said: Said) -> Iterator[Judged]:
     yield from _orders(e, plan, said)
 
 
-def _bound(column: str, value: Array, at: Enclosed, slack: float) -> Judged:
-    """No smaller than the exact contract, and no larger than it is, widened, but for 1e-6."""
+def _bound(column: str, value: Array, at: Enclosed, slack: float, enclosed: Array) -> Judged:
+    """No smaller than the exact contract, and no larger than it is, widened, but for 1e-6.
+
+    What an enclosure has decided is no larger either; that it is no smaller than the error is asked elsewhere.
+    """
     unknown = np.isnan(at.low) | np.isnan(at.high) | np.isnan(at.wide)
-    wrong = ~(value >= at.low * (1 - slack)) | ~(value <= at.wide * (1 + _ABOVE))
-    maybe = ~(value >= at.high * (1 - slack))
+    wrong = (~(value >= at.low * (1 - slack)) & ~enclosed) | ~(value <= at.wide * (1 + _ABOVE))
+    maybe = ~(value >= at.high * (1 - slack)) & ~enclosed
     return Judged(
         column=column,
         wrong=wrong & ~unknown,
@@ -81,10 +104,13 @@ def _bound(column: str, value: Array, at: Enclosed, slack: float) -> Judged:
     )
 
 
-def _prediction(value: Array, use: Enclosed, slack: float) -> Judged:
-    unknown = np.isnan(use.low) | np.isnan(use.wide)
+def _prediction(value: Array, use: Enclosed, slack: float, enclosed: Array) -> Judged:
+    """By the margin, both ways; an enclosure may know more."""
+    unknown = (np.isnan(use.low) | np.isnan(use.wide)) & ~enclosed
     wrong = np.where(value, use.low >= 1, use.wide * (1 + slack) < 1)
     maybe = np.where(value, use.high >= 1, use.wide < 1)
+    # where it says no more than the margin does, the margin must not say more
+    wrong, maybe = wrong & ~(enclosed & value), maybe & ~enclosed
     return Judged(
         column="prediction_certified",
         wrong=wrong & ~unknown,
@@ -234,8 +260,8 @@ def _tier(e: Evaluator, plan: Plan, said: Said) -> Judged:
     for name in reversed(TIERS):
         first[shares[name].acceptable] = name
     for i, (word, verdict) in enumerate(zip(said["tier"].tolist(), said["verdict"].tolist(), strict=True)):
-        if verdict != "certified" or word not in TIERS:
-            wrong[i] = (word == "none") == (verdict == "certified")
+        if word not in TIERS:
+            wrong[i] = (word == "none") == (verdict in ("certified", "violated"))
             continue
         maybe[i] = any(each.unknown[i] for each in shares.values())
         before = TIERS[: TIERS.index(word)]
@@ -257,9 +283,20 @@ def _orders(e: Evaluator, plan: Plan, said: Said) -> Iterator[Judged]:
         scale = np.where(value, 1.0, 1 + 2e-9)
         at = Shares.of(e.bounds(order, plan.contract, "own", scale, _needed(value)), plan)
         wrong = np.where(value, ~at.acceptable, ~at.rejected(e.slack)) & ~at.unknown
-        maybe = np.where(value, ~at.accepted, ~at.rejected())
-        yield Judged(column=f"certified_{order}", wrong=wrong, open=(at.unknown | maybe) & ~wrong, found=_loads(at))
+        maybe = (np.where(value, ~at.accepted, ~at.rejected()) | at.unknown) & ~wrong
+        more = value & (wrong | maybe)
+        if more.any() and not plan.prediction:
+            # what no contract accepts is certified by its true errors
+            true = _true_shares(e, plan, order)
+            wrong = np.where(more, ~true.acceptable & ~true.unknown & ~at.accepted, wrong)
+            maybe = np.where(more, (true.unknown | ~true.accepted) & ~wrong & ~at.accepted, maybe)
+        yield Judged(column=f"certified_{order}", wrong=wrong, open=maybe, found=_loads(at))
         e.forget(order)
+
+
+def _true_shares(e: Evaluator, plan: Plan, order: int) -> Shares:
+    """The true errors of an order over the budgets."""
+    return Shares.of(e.errors(order), plan)
 
 
 def _needed(claims: Array) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from suffice.verify.columns import TIERS, Judged, Said
+from suffice.verify.columns import TIERS, Judged, Said, is_enclosed
 from suffice.verify.ladder import ORDERS, valid_orders
 from suffice.verify.plan import CLOSED, Plan
 from suffice.verify.report import shown
@@ -25,11 +25,11 @@ _STATUS = ("inside", "temperature", "geometry", "scores", "probabilities", "grad
 
 def result_columns(plan: Plan) -> dict[str, pa.DataType]:
     """The columns of a result file beside those that describe the state, with their types."""
-    numbers = [f"{name}_bound" for name in CLOSED]
+    numbers = [f"{name}_{end}" for name in CLOSED for end in ("bound", "low")]
     numbers += ["headroom", "b", "b_upper", "b_conditioned", "b_first_order", "target_probability"]
     kinds = {name: pa.float64() for name in numbers}
     kinds |= {name: pa.string() for name in ("verdict", "status", "binding", "tier")}
-    kinds["prediction_certified"] = pa.bool_()
+    kinds |= {"prediction_certified": pa.bool_(), "prediction_violated": pa.bool_()}
     for order in ORDERS:
         kinds |= {f"headroom_{order}": pa.float64(), f"certified_{order}": pa.bool_()}
     kinds["cheapest_order"] = pa.int64()
@@ -48,14 +48,13 @@ def cross_checked(plan: Plan, nu: float, said: Said) -> Iterator[Judged]:
         most = 1 + 1e-6 if name == "probability" else np.inf
         # an infinite bound promises nothing; the verdict must say so
         yield _plain(f"{name}_bound", ~((bound >= 0) & ((bound <= most) | np.isinf(bound))), "a number >= 0")
-    headroom = said["headroom"]
+    headroom, tier = said["headroom"], said["tier"]
+    by_contract = np.isin(tier.astype(str), TIERS)
     strict = headroom > 1 if plan.prediction else headroom >= 1
-    agrees = np.where(certified, headroom >= 1, ~strict & (headroom >= 0))
-    yield _plain("headroom", ~agrees, lambda i: "at least 1" if certified[i] else "less than 1", "to fit the verdict")
+    agrees = np.where(by_contract, headroom >= 1, ~strict & (headroom >= 0))
+    yield _plain("headroom", ~agrees, lambda i: "at least 1" if by_contract[i] else "less than 1", "to fit the tier")
     yield from _tolerance(plan, said)
-    tier = said["tier"]
-    known = np.isin(tier.astype(str), TIERS)
-    yield _plain("tier", np.where(certified, ~known, tier != "none"), "a tier where certified, else none")
+    yield from _enclosures(plan, said, by_contract)
     yield from _orders(plan, nu, said, certified)
     first, paper, pi = said["b_first_order"], said["b_conditioned"], said["target_probability"]
     yield _plain("b_first_order", ~(first >= 0), "a number >= 0")
@@ -72,18 +71,23 @@ def _plain(column: str, wrong: Array, found: object, words: str = "") -> Judged:
 
 
 def _verdict(plan: Plan, said: Said) -> Judged:
-    """Certified where every bound is at most its budget, and the prediction certified if that is asked."""
+    """Certified where every bound is at most its budget, and the prediction certified if that is asked.
+
+    Violated where the lower end of an error is above its budget, or the prediction is violated if that is asked.
+    """
     met, clear = np.ones(len(said["verdict"]), dtype=bool), np.ones(len(said["verdict"]), dtype=bool)
+    over = said["prediction_violated"] if plan.prediction else np.zeros(len(met), dtype=bool)
     for name, limit in plan.budgets.items():
         bound = said[f"{name}_bound"]
         met &= bound <= limit
+        over = over | (said[f"{name}_low"] > limit)
         # a quotient of two neighbouring numbers may round to one
         with np.errstate(over="ignore"):
             clear &= np.abs(bound / limit - 1) > 1e-15
     if plan.prediction:
         met &= said["prediction_certified"]
-    right = np.where(met, "certified", "inconclusive")
-    known = np.isin(said["verdict"].astype(str), ("certified", "inconclusive"))
+    right = np.where(met, "certified", np.where(over, "violated", "inconclusive"))
+    known = np.isin(said["verdict"].astype(str), ("certified", "violated", "inconclusive"))
     wrong = ((said["verdict"] != right) & (clear | ~met)) | ~known
 
     def found(i: int) -> str:
@@ -92,6 +96,21 @@ def _verdict(plan: Plan, said: Said) -> Judged:
         return f"{right[i]}: {', '.join(parts)}"
 
     return _plain("verdict", wrong, found)
+
+
+def _enclosures(plan: Plan, said: Said, by_contract: Array) -> Iterator[Judged]:
+    """The tier is a contract's where certified, an enclosure's where certified or violated; others have no low ends."""
+    tier, verdict = said["tier"].astype(str), said["verdict"]
+    enclosed = is_enclosed(plan, said)
+    wrong = np.where(verdict == "inconclusive", tier != "none", ~enclosed & ~(by_contract & (verdict == "certified")))
+    yield _plain("tier", wrong, "a tier where certified, an enclosure where violated, else none")
+    for name in CLOSED:
+        low, bound = said[f"{name}_low"], said[f"{name}_bound"]
+        fits = np.where(enclosed, (low >= 0) & (low <= bound), low == 0)
+        yield _plain(f"{name}_low", ~fits, "at most the bound where an enclosure decided, else 0")
+    claim = said["prediction_violated"]
+    fits = ~claim | (enclosed & plan.prediction & ~said["prediction_certified"])
+    yield _plain("prediction_violated", ~fits, "False, unless an enclosure decided and the prediction is asked for")
 
 
 def _tolerance(plan: Plan, said: Said) -> Iterator[Judged]:
@@ -121,8 +140,8 @@ def _orders(plan: Plan, nu: float, said: Said, certified: Array) -> Iterator[Jud
             yield _plain(f"certified_{order}", claim != certified, lambda i: str(certified[i]), "as the verdict")
         elif plan.contract != "geometry":
             met = headroom > 1 if plan.prediction else headroom >= 1
-            # what the conditioned contract certifies, the centred one does as well
-            wrong = (met & ~claim) | ((plan.contract == "conditioned") & (claim != met))
+            # what the conditioned contract certifies, the centred one does as well, and an enclosure even more
+            wrong = (met & ~claim) | ((plan.contract == "conditioned") & plan.executed & (claim != met))
             yield _plain(f"certified_{order}", wrong, lambda i, met=met: str(met[i]), "as its headroom says")
         cheapest = np.where((cheapest == 0) & claim, order, cheapest)
     yield _plain("cheapest_order", said["cheapest_order"] != cheapest, lambda i: str(cheapest[i]), "of certified_n")
@@ -134,12 +153,14 @@ def _executed(plan: Plan, said: Said) -> Iterator[Judged]:
     yield _plain("execution_status", ~np.isin(status, _STATUS), "inside, or what left the model")
     for name in CLOSED:
         bound = said[f"{name}_bound"]
-        yield _plain(f"{name}_bound", ~inside & ~np.isinf(bound), "inf", "the execution left its model")
+        left = ~inside & ~is_enclosed(plan, said)
+        yield _plain(f"{name}_bound", left & ~np.isinf(bound), "inf", "the execution left its model")
     yield _plain("loss", inside & ~np.isfinite(said["loss"]), "a number")
     for name in RUNGS:
         for kind in ("loss", "gradient"):
             column = f"{kind}_bound {name}"
             wrong = ~(said[column] >= 0)
             if name == f"debye{plan.order}/{plan.dtype}":
-                wrong |= ~(said[column] <= said[f"{kind}_bound"])
+                # a bound for every order of summation, where the row has one for this output
+                wrong |= ~(said[column] <= said[f"{kind}_bound"]) & ~is_enclosed(plan, said)
             yield _plain(column, wrong, "a number >= 0, and at most the row's own bound on its own rung")

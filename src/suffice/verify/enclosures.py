@@ -51,6 +51,10 @@ class Evaluator(Protocol):
         """The probability of the label under an order."""
         ...
 
+    def errors(self, order: int) -> dict[str, Enclosed]:
+        """The true errors of loss, probabilities and gradient under an order."""
+        ...
+
     def forget(self, order: int) -> None:
         """Free what one order needs."""
         ...

@@ -263,6 +263,10 @@ class ExactState:
         grown = arb(float(bounds_factor(np.asarray(of_log), self.bank.classes)))
         return {name: _enclosed(near[name], far[name] * grown) for name in near}
 
+    def errors(self, order: int) -> dict[str, Enclosed]:
+        """The true errors of an order, as balls."""
+        return {name: _enclosed(ball, ball) for name, ball in self.sides.true_errors(order)[0].items()}
+
     def target_probability(self, order: int) -> Enclosed:
         """The label's probability."""
         ball, of_log = self._head(order).pi[self.sides.label], self.of_log(order)

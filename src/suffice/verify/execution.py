@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from suffice.verify.columns import Judged, Said, common_columns, inverse, tier_shares
+from suffice.verify.columns import Judged, Said, common_columns, inverse, is_enclosed, tier_shares
 from suffice.verify.cross import RUNGS
 from suffice.verify.enclosures import Enclosed, Evaluator, Shares
 from suffice.verify.ladder import valid_orders
@@ -28,9 +28,12 @@ def execution_columns(e: Evaluator, plan: Plan, said: Said) -> Iterator[Judged]:
     """Every column that depends on more than other columns and executed scores."""
     ease = _EASE[plan.dtype]
     at = e.bounds(plan.order, plan.contract, "own", np.ones(len(e)), "plain")
+    # an enclosure is of the numbers that came out, whatever the formula needs
+    enclosed = is_enclosed(plan, said)
     for name in CLOSED:
-        yield _at_least(f"{name}_bound", said[f"{name}_bound"], at[name], ease)
-    use, claim = at["prediction"], said["prediction_certified"]
+        bound = said[f"{name}_bound"]
+        yield _at_least(f"{name}_bound", np.where(enclosed, np.inf, bound), at[name], ease)
+    use, claim = at["prediction"], said["prediction_certified"] & ~enclosed
     unknown = np.isnan(use.low)
     yield Judged(
         column="prediction_certified",
@@ -82,7 +85,7 @@ def _orders(e: Evaluator, plan: Plan, said: Said, ease: float) -> Iterator[Judge
         yield inverse(e, plan, column, (order, "conditioned", "own"), said[column], 0.0, ease)
         at = e.bounds(order, plan.contract, "own", one, "plain")
         shares = Shares.of(at, plan).eased(ease)
-        claim = said[f"certified_{order}"]
+        claim = said[f"certified_{order}"] & ~((order == plan.order) & is_enclosed(plan, said))
         wrong = claim & ~shares.acceptable & ~shares.unknown
         yield Judged(
             column=f"certified_{order}",

@@ -10,6 +10,7 @@ from suffice.verify.enclosures import Enclosed
 from suffice.verify.float_contracts import Allowances, Head, contract_bounds
 from suffice.verify.geometry import difference, geometry_of, slopes, softmax
 from suffice.verify.ladder import constant
+from suffice.verify.objective import true_errors
 from suffice.verify.stored import Array, Bank
 from suffice.verify.widening import Reach, bounds_factor, distance_slack, log_error, own_slope, reach
 
@@ -37,7 +38,7 @@ class FloatStates:
     slack = 1e-9
 
     def __init__(self, bank: Bank, features: Array, labels: Array, tau: Array) -> None:
-        self.bank, self.labels, self.tau = bank, labels, tau
+        self.bank, self.features, self.labels, self.tau = bank, features, labels, tau
         self.nu = bank.nu
         self.geometry = at = geometry_of(bank, features, tau)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -52,6 +53,15 @@ class FloatStates:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def errors(self, order: int) -> dict[str, Enclosed]:
+        """The true errors of an order, by long doubles, with an estimate of how far these are off."""
+        found = true_errors(self.bank, self.features, self.labels, self.tau, order)
+        out = {}
+        for name, value in found.values.items():
+            low, high = np.maximum(value - found.off[name], 0), value + found.off[name]
+            out[name] = Enclosed(low=low, high=high, wide=high)
+        return out
 
     def forget(self, order: int) -> None:
         """Free what one order needs."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb, ctx
 
-from suffice.verify.columns import Judged, Said, analytic_columns
+from suffice.verify.columns import Judged, Said, analytic_columns, is_enclosed
 from suffice.verify.enclosures import Evaluator
 from suffice.verify.exact_states import BITS, MOST_BITS, ExactState
 from suffice.verify.execution import execution_columns
@@ -23,6 +23,8 @@ __all__ = ["Verdict", "judge_exactly", "judge_in_floats", "readable_gradients"]
 
 # no claim needs more digits than this to be decided; at this precision what is left open is a tie
 _ENOUGH_BITS = 512
+# an end of an enclosure that is the error itself to so many digits is not open: float64 has no more of them
+_SAME = 4e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,22 +108,34 @@ def _verdict(
 ) -> Verdict:
     """Columns, and what the true errors say of bounds, budgets and the prediction; tops are -1 at a near tie."""
     count = len(top)
-    unclear = np.zeros(count, dtype=bool)
+    unclear, enclosed = np.zeros(count, dtype=bool), is_enclosed(plan, said)
     ratios = {}
     for name in low:
         bound = said[f"{name}_bound"]
-        judged.append(_error(name, plan, bound, low[name], high[name]))
+        judged.append(_error(name, plan, bound, low[name], high[name], enclosed))
+        judged.append(_least(name, said[f"{name}_low"], low[name], high[name]))
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = 2 * bound / (low[name] + high[name])
-        digits = high[name] - low[name] < 1e-3 * high[name]
+        # of contracts: an enclosure's end is the error itself
+        digits = (high[name] - low[name] < 1e-3 * high[name]) & ~enclosed
         ratios[name] = np.where(np.isfinite(ratio) & digits, ratio, np.nan)
     near = (top < 0) | (exact_top < 0)
-    claim = said["prediction_certified"]
+    # of executed scores, which are not stored, an enclosure knows more than the formula's
+    told = ~(enclosed & plan.executed)
+    claim, broke = said["prediction_certified"] & told, said["prediction_violated"] & told
     judged.append(
         Judged(
             column="prediction_certified",
             wrong=claim & (top != exact_top) & ~near,
             open=claim & near,
+            found=lambda i: f"class {top[i]} of the formula, class {exact_top[i]} of the exact scores",
+        )
+    )
+    judged.append(
+        Judged(
+            column="prediction_violated",
+            wrong=broke & (top == exact_top) & ~near,
+            open=broke & near,
             found=lambda i: f"class {top[i]} of the formula, class {exact_top[i]} of the exact scores",
         )
     )
@@ -132,15 +146,17 @@ def _verdict(
         if name in low:
             broken |= low[name] > limit
     if plan.prediction:
-        kept &= (top == exact_top) & ~near
-        broken |= (top != exact_top) & ~near
+        kept &= (top == exact_top) & ~near & told
+        broken |= (top != exact_top) & ~near & told
     settled = np.where(kept, "adequate", np.where(broken, "violated", "unsettled")).astype(object)
-    certified = said["verdict"] == "certified"
+    certified, violated = said["verdict"] == "certified", said["verdict"] == "violated"
+    # a budget on executed probabilities may be the one that is violated
+    unseen = any(name not in low for name in plan.budgets)
     judged.append(
         Judged(
             column="verdict",
-            wrong=certified & broken,
-            open=certified & ~kept & ~broken,
+            wrong=(certified & broken) | (violated & kept & (not unseen)),
+            open=(certified | violated) & ~kept & ~broken,
             found=lambda i: f"{settled[i]}: " + ", ".join(f"{name} error {low[name][i]:.6g}" for name in low),
         )
     )
@@ -149,11 +165,21 @@ def _verdict(
     return Verdict(judged=judged, settled=settled, ratios=ratios, open=unclear | (settled == "unsettled"))
 
 
-def _error(name: str, plan: Plan, bound: Array, low: Array, high: Array) -> Judged:
+def _least(name: str, said: Array, low: Array, high: Array) -> Judged:
+    """The lower end of an error is no larger than the error."""
+    wrong = said > high
+    found: Callable[[int], str] = lambda i: f"an error of {high[i]:.12g} at most"  # noqa: E731
+    maybe = (said > 0) & ~(said <= low) & ~(said <= (low + high) / 2 * (1 + _SAME)) & ~wrong
+    return Judged(column=f"{name}_low", wrong=wrong, open=maybe, found=found, words="against the exact objective")
+
+
+def _error(name: str, plan: Plan, bound: Array, low: Array, high: Array, enclosed: Array) -> Judged:
     """An infinite bound promises nothing; in scope execution it is the executed number that is judged by its bound."""
     wrong = (low > bound) | (np.isnan(low) & ~np.isinf(bound))
     # an analytic bound is no smaller than its contract, which is proved: what is left open here is not needed
-    maybe = ~(high <= bound) & ~np.isinf(bound) if plan.executed else np.zeros(len(bound), dtype=bool)
+    # unless it is no contract's
+    maybe = ~(high <= bound) & ~np.isinf(bound) & (enclosed | plan.executed)
+    maybe &= ~(enclosed & ((low + high) / 2 <= bound * (1 + _SAME)))
     found: Callable[[int], str] = lambda i: f"an error of {low[i]:.12g}, bound {bound[i]:.12g}"  # noqa: E731
     column = name if plan.executed else f"{name}_bound"
     return Judged(column=column, wrong=wrong, open=maybe & ~wrong, found=found, words="against the exact objective")

@@ -34,7 +34,7 @@ class Counted:
     states: int = 0
     near: int = 0
     open: Counter[int] = field(default_factory=Counter)
-    groups: dict[tuple[int, float], list[tuple[Array, int]]] = field(default_factory=dict)
+    groups: dict[tuple[int, float], list[tuple[Array, Counter[str]]]] = field(default_factory=dict)
     rungs: dict[str, Counter[str]] = field(default_factory=lambda: {f"{budget:g}": Counter() for budget in _BUDGETS})
     b: list[Array] = field(default_factory=list)
     headroom: list[Array] = field(default_factory=list)
@@ -54,8 +54,8 @@ class Counted:
         self.headroom.append(said["headroom"])
         for key in set(zip(said["dim"].tolist(), said["temperature"].tolist(), strict=True)):
             rows = (said["dim"] == key[0]) & (said["temperature"] == key[1])
-            certified = int((said["verdict"][rows] == "certified").sum())
-            self.groups.setdefault(key, []).append((np.where(bounded, said["b"], np.nan)[rows], certified))
+            verdicts = Counter(said["verdict"][rows].tolist())
+            self.groups.setdefault(key, []).append((np.where(bounded, said["b"], np.nan)[rows], verdicts))
         if plan.executed:
             for budget in _BUDGETS:
                 cheapest = np.full(len(bounded), "none", dtype=object)
@@ -72,7 +72,8 @@ class Counted:
                 "dim": dim,
                 "temperature": tau,
                 "states": sum(len(b) for b, _ in parts),
-                "certified": sum(certified for _, certified in parts),
+                "certified": sum(verdicts["certified"] for _, verdicts in parts),
+                "violated": sum(verdicts["violated"] for _, verdicts in parts),
                 "b": _spread([b for b, _ in parts]),
             }
             for (dim, tau), parts in sorted(self.groups.items())
@@ -80,6 +81,7 @@ class Counted:
         return {
             "states": self.states,
             "certified": self.words["verdict"]["certified"],
+            "violated": self.words["verdict"]["violated"],
             "inconclusive": self.words["verdict"]["inconclusive"],
             "b": _spread(self.b),
             "headroom": _spread(self.headroom),

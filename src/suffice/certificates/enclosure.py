@@ -1,0 +1,92 @@
+"""The last tier (docs/theory, 4.2): true errors of a realization, enclosed, where its contract leaves a state open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from suffice.budgets import Budgets
+from suffice.certificates.judge import budget_limits, judge_outputs
+from suffice.objectives.base import Objective
+from suffice.pairs.debye import DebyePair
+from suffice.realizations.analytic import AnalyticRealized
+from suffice.realizations.base import Realized
+from suffice.realizations.executed.realization import ExecutedRealized
+from suffice.realizations.supervised import SupervisedRealized
+from suffice.truth.formula import formula_errors, next_term_errors, supervised_formula_errors
+from suffice.truth.outputs import Errors, Outputs, certain
+from suffice.words import Tier, Verdict
+
+__all__ = ["Decided", "cheaply_certified", "decide"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """Verdicts and enclosed errors of some rows, and the word for the tier that decided."""
+
+    rows: np.ndarray[Any, Any]
+    verdict: np.ndarray[Any, Any]
+    errors: Errors
+    tier: str
+
+
+def decide(states: Objective, realized: Realized, budgets: Budgets, rows: np.ndarray[Any, Any]) -> Decided | None:
+    """The verdicts of the rows that a contract left open, as far as enclosures settle them.
+
+    `states` are those that were realized, as they are stored. None if there is no row, or no truth for this
+    realization, which is one of the ladder's formulas, or its program.
+    """
+    if not len(rows):
+        return None
+    places = torch.from_numpy(rows).to(states.temperature.device)
+    errors = _errors(states, realized, budgets, places)
+    if errors is None:
+        return None
+    limits = budget_limits(budgets[places], states.temperature[places])
+    within, over = (each.numpy(force=True) for each in certain(errors, limits))
+    verdict = np.where(within, Verdict.CERTIFIED, np.where(over, Verdict.VIOLATED, Verdict.INCONCLUSIVE))
+    tier = Tier.OUTPUT if isinstance(realized, ExecutedRealized) else Tier.ENCLOSURE
+    return Decided(rows=rows, verdict=verdict, errors=errors, tier=str(tier))
+
+
+def _errors(states: Any, realized: Realized, budgets: Budgets, rows: Tensor) -> Errors | None:
+    some, part = states[rows], budgets[rows]
+    if isinstance(realized, ExecutedRealized):
+        executed = realized.executed[rows]
+        outputs = Outputs(
+            loss=executed.loss.double(),
+            gradient=executed.gradient.double(),
+            log_probabilities=executed.log_probabilities.double(),
+            prediction=executed.scores.argmax(dim=1) if budgets.prediction else None,
+        )
+        return judge_outputs(some, part, outputs).ranges
+    pair = getattr(realized, "pair", None)
+    if not isinstance(pair, DebyePair):
+        return None
+    limits = budget_limits(part, some.temperature)
+    if isinstance(realized, SupervisedRealized):
+        return supervised_formula_errors(some, pair.order, limits)
+    return formula_errors(some, pair.order, limits) if isinstance(realized, AnalyticRealized) else None
+
+
+def cheaply_certified(realized: Realized, budgets: Budgets) -> np.ndarray[Any, Any]:
+    """Where the next terms alone show that a formula keeps the budgets; nowhere if they do not apply.
+
+    For orders that are asked about in passing: there is no Arb in it, and nothing of an executed program.
+    """
+    nowhere = np.zeros(len(realized), dtype=bool)
+    pair = getattr(realized, "pair", None)
+    if budgets.prediction or not isinstance(realized, AnalyticRealized) or not isinstance(pair, DebyePair):
+        return nowhere
+    # rows that are too large to be computed with stand there as zeros: nothing is known of them
+    errors = next_term_errors(realized.states, pair.order)
+    if errors is None:
+        return nowhere
+    limits = budget_limits(budgets, realized.states.temperature)
+    within, _ = certain(errors, limits)
+    found: np.ndarray[Any, Any] = (within & ~realized.outside).numpy(force=True)
+    return found
