@@ -28,14 +28,14 @@ def _check(states: list[sf.States]) -> int:
     for number, state in enumerate(states):
         (oracle,) = states_of(state)
         for contract in _CONTRACTS:
-            found = sf.certify(state, budgets, contract=contract)
+            found = sf.certify(state, budgets, sf.DebyePair(), contract)
             bounds = {"loss": found.loss, "probability": found.probability, "gradient": found.gradient}
             floors = tuple(float(bound) for bound in bounds.values())
             truth = oracle.errors(2, floors)  # type: ignore[arg-type]
             for name, bound in bounds.items():
                 assert verdict(getattr(truth, name), float(bound)) == "within", (number, contract, name)
                 compared += 1
-            b = float(sf.tolerance(state, budgets, contract=contract).b)
+            b = float(sf.tolerance(state, budgets, sf.DebyePair(), contract).b)
             for response in oracle.responses(2, b, number, floors=(_BUDGET, 1.0, _BUDGET)):
                 assert verdict(response.loss, _BUDGET) == "within", (number, contract, "b*")
                 assert verdict(response.gradient, _BUDGET) == "within", (number, contract, "b*")

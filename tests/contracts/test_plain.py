@@ -12,8 +12,8 @@ from torch import Tensor
 
 import suffice as sf
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
-from suffice.contracts.centered import centered_in_logs
-from suffice.contracts.conditioned import conditioned_in_logs
+from suffice.contracts.centered import centered_bounds, centered_in_logs
+from suffice.contracts.conditioned import conditioned_bounds, conditioned_in_logs
 from suffice.contracts.plain import LARGEST_MOVEMENT, exclusive, in_plain_arithmetic, plain_bounds
 from suffice.realizations.analytic import Analytic
 from tests.attacks.extremes import extreme_states
@@ -121,13 +121,13 @@ def test_rows_outside_go_to_the_other_evaluator() -> None:
         return conditioned_in_logs(head, allowances)
 
     head = _head(0.0, 0.1, 0.2)
-    in_plain_arithmetic(head, _even(0.1), in_logs, centered=False)
+    in_plain_arithmetic(head, _even(0.1), in_logs)
     assert asked == []
-    in_plain_arithmetic(head, _even(100.0), in_logs, centered=False)
+    in_plain_arithmetic(head, _even(100.0), in_logs)
     assert asked == [1]
     narrow = replace(head, log_probabilities=head.log_probabilities.float(), gradient_scale=head.gradient_scale.float())
     given = Allowances(d=_even(0.1).d.float(), a=_even(0.1).a.float())
-    in_plain_arithmetic(narrow, given, in_logs, centered=False)
+    in_plain_arithmetic(narrow, given, in_logs)
     assert asked == [1, 1]
 
 
@@ -149,3 +149,20 @@ def test_exponentials_are_as_accurate_as_assumed() -> None:
             for x, found in zip(points.tolist(), getattr(torch, name)(points).tolist(), strict=True):
                 exact = getattr(arb(x), name)()
                 assert abs(arb(found) / exact - 1) <= 2 * 2.0**-52, (name, x)
+
+
+def test_the_centred_contract_is_never_above_at_the_edge_of_the_domain() -> None:
+    """Where a centred bound is below 1e-200, and the conditioned one is not."""
+    seen = 0
+    for states in many_states(1700):
+        realized = Analytic(sf.DebyePair()).at(states)
+        head, unit = realized.head(NEEDS), realized.unit(NEEDS)
+        b = (1 / unit.d.amax(dim=1).clamp_min(1e-3)).clamp_max(1.0)
+        for factor in (1.0, 1e-3):
+            scaled = unit.scaled(factor * b)
+            inside = [plain_bounds(head, scaled, centered=centered)[1] for centered in (True, False)]
+            seen += int((inside[1] & ~inside[0]).sum())
+            tight, loose = centered_bounds(head, scaled), conditioned_bounds(head, scaled)
+            for name in ("loss", "probability", "gradient"):
+                assert (getattr(tight, name) <= getattr(loose, name)).all()
+    assert seen

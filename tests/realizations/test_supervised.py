@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from flint import arb, ctx
@@ -191,7 +192,12 @@ def test_supervised_states_are_audited(tmp_path: Path) -> None:
     result = sf.audit(tmp_path / "c", budgets, out=tmp_path / "a")
     (columns,) = read_results(tmp_path / "a")
     found, b = sf.certify(states, budgets, sf.DebyePair()), sf.tolerance(states, budgets, sf.DebyePair())
-    assert columns["loss_bound"].tolist() == found.loss.tolist()
+    # what the bound leaves open is decided by an enclosure of the error itself
+    decided = columns["tier"] == "enclosure"
+    assert decided.tolist() == (~found.certified).tolist()
+    assert decided.any()
+    np.testing.assert_array_equal(columns["loss_bound"][~decided], found.loss[~decided])
+    assert (columns["loss_bound"][decided] <= found.loss.numpy()[decided]).all()
     assert columns["b"].tolist() == b.b.tolist()
     assert result.summary.certified == int(found.certified.sum())
     for order in (1, 6):

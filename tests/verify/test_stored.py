@@ -52,7 +52,7 @@ def test_a_bank_is_read_exactly(tmp_path: Path, dtype: torch.dtype) -> None:
     ("change", "reason"),
     [
         ({"directions": 2 * _tensors()["directions"]}, "unit vectors"),
-        ({"directions": _tensors(4)["directions"]}, "five dimensions or more"),
+        ({"directions": _tensors(1)["directions"]}, "two dimensions or more"),
         ({"directions": _tensors()["directions"][0]}, "shapes"),
         ({"concentrations": torch.ones(2)}, "shapes"),
         ({"concentrations": -torch.ones(3)}, "finite numbers"),

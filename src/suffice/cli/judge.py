@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from suffice import __version__
-from suffice.cli.output import collection_at, console_of_width, exit_on_bad_file, progress_bar
+from suffice.cli.output import collection_at, console_of_width, exit_on_bad_file, progress_bar, say
 
 __all__ = ["judge"]
 
@@ -60,8 +60,8 @@ def judge(
     (folder / "judgement.json").write_text(json.dumps(record, indent=1) + "\n")
     page = write_judgement_page(found, folder, question)
     if as_json:
-        typer.echo(json.dumps(record, indent=1))
+        say(json.dumps(record, indent=1))
     else:
         print_judgement(found, console_of_width(110))
-        console_of_width(None).print(f"results in {folder}\npage: {page}", highlight=False)
+        say(f"results in {folder}\npage: {page}")
     raise typer.Exit(0 if found.counts[Verdict.CERTIFIED] == record["states"] else 1)

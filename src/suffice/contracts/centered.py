@@ -11,7 +11,7 @@ from torch import Tensor
 from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
 from suffice.contracts.centered_series import centered_series
-from suffice.contracts.conditioned import conditioned_in_logs, log_loss_size, log_total_variation
+from suffice.contracts.conditioned import conditioned_bounds, conditioned_in_logs, log_loss_size, log_total_variation
 from suffice.contracts.estimate import Scout
 from suffice.contracts.intervals import Intervals, log_fall, probability_intervals
 from suffice.contracts.plain import in_plain_arithmetic
@@ -29,7 +29,7 @@ def centered_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     """
     if head.distances is None:
         raise ValueError("Expected head.distances for the centred contract, but got None")
-    return in_plain_arithmetic(head, allowances, centered_in_logs, centered=True)
+    return in_plain_arithmetic(head, allowances, centered_in_logs, never_above=conditioned_bounds)
 
 
 def centered_in_logs(head: SoftmaxHead, allowances: Allowances) -> Bounds:

@@ -57,7 +57,7 @@ def conditioned_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     Assumes |e_j| <= d_j, ratio errors at most a_j and |h_j| <= H. The prediction test is the paper's, margin > 2 max d.
     In plain arithmetic where the row allows it (docs/theory, 6.12), else in the log domain.
     """
-    return in_plain_arithmetic(head, allowances, conditioned_in_logs, centered=False)
+    return in_plain_arithmetic(head, allowances, conditioned_in_logs)
 
 
 def conditioned_in_logs(head: SoftmaxHead, allowances: Allowances, intervals: Intervals | None = None) -> Bounds:

@@ -33,20 +33,27 @@ _LEAST = 1e-200
 _SMALL_MOVEMENT = 1.0
 
 
-def in_plain_arithmetic(head: SoftmaxHead, allowances: Allowances, in_logs: Evaluator, *, centered: bool) -> Bounds:
-    """The plain bounds where the row is in their domain, and those of the log-domain evaluator elsewhere."""
+def in_plain_arithmetic(
+    head: SoftmaxHead, allowances: Allowances, in_logs: Evaluator, *, never_above: Evaluator | None = None
+) -> Bounds:
+    """The plain bounds where the row is in their domain, and those of the log-domain evaluator elsewhere.
+
+    With `never_above`, the conditioned contract, they are the centred ones. Its own domain is larger, and its plain
+    bounds may be some roundings below logarithms: elsewhere its bounds are limits.
+    """
     if head.log_probabilities.dtype != torch.float64:
         return in_logs(head, allowances)
     base = geometry_bounds(head, allowances)
-    found, inside = plain_bounds(head, allowances, centered=centered, base=base)
+    found, inside = plain_bounds(head, allowances, centered=never_above is not None, base=base)
     rows = (~inside).nonzero().squeeze(1)
     if not len(rows):
         return found
     rest = in_logs(head[rows], allowances[rows])
+    limits = base[rows] if never_above is None else never_above(head[rows], allowances[rows])
 
     def joined(name: str) -> Tensor:
         # raised once more, as plain bounds are: which rows are evaluated together may move the last bit of a logarithm
-        bound = torch.minimum(getattr(rest, name) * (1 + head.roundings), getattr(base, name)[rows])
+        bound = torch.minimum(getattr(rest, name) * (1 + head.roundings), getattr(limits, name))
         whole: Tensor = getattr(found, name)
         return whole.index_put((rows,), bound)
 
