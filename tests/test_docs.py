@@ -121,7 +121,14 @@ def test_every_cited_equation_exists() -> None:
     assert {number for text in texts for number in re.findall(r"(?<!\w)\((\d+)\)", text)} <= tags
 
 
-PAGES = ("README.md", "docs/guide.md", "docs/judging.md", "docs/primitives.md", "docs/training.md")
+PAGES = (
+    "README.md",
+    "docs/distributions.md",
+    "docs/guide.md",
+    "docs/judging.md",
+    "docs/primitives.md",
+    "docs/training.md",
+)
 
 
 @pytest.mark.parametrize("page", PAGES)

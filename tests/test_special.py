@@ -85,6 +85,43 @@ def test_vmf_normalizer(dim: int) -> None:
     assert values[0] == pytest.approx(-area, rel=1e-14)
 
 
+@pytest.mark.parametrize("dim", [2, 3, 16, 22, 129, 130, 512, 10_000])
+def test_scaled_normalizer_complement_and_derivative_keep_their_digits(dim: int) -> None:
+    nu = dim / 2 - 1
+    # about the branches at 256, and about the zero of the scaled normaliser
+    kappas = [0.0, 1e-9, 0.5, 7.0, 255.9, 256.0, 1e3, 1e4, 1e6, 1e9, *(c * nu for c in (0.5, 1.0, 3.0, 5.5))]
+    k = torch.tensor(kappas, dtype=torch.float64)
+    scaled = special.vmf_log_normalizer(dim, k, scaled=True).tolist()
+    short, steep = special.bessel_i_ratio_complement(nu, k).tolist(), special.bessel_i_ratio_derivative(nu, k).tolist()
+    for j, kappa in enumerate(kappas):
+        with ctx.workprec(512):
+            r = bessel.ratio(nu, kappa, relative_width=1e-80)
+            truth = arb(kappa) - bessel.potential(nu, kappa, relative_width=1e-40) - arb(dim) / 2 * (2 * arb.pi()).log()
+            assert abs(float(arb(scaled[j]) - truth)) <= 2e-13 * max(1.0, abs(float(truth))), kappa
+            assert abs(float(arb(short[j]) / (1 - r) - 1)) <= 2e-13, kappa
+            slope = 1 - r * r - (2 * arb(nu) + 1) * r / kappa if kappa else 1 / arb(dim)
+            assert abs(float(arb(steep[j]) / slope - 1)) <= 2e-13, kappa
+
+
+@pytest.mark.parametrize("nu", [0.0, 3.0, 70.0])
+def test_derivatives_of_the_scaled_forms(nu: float) -> None:
+    x = torch.tensor([0.1, 4.0, 30.0, 300.0], dtype=torch.float64, requires_grad=True)
+    for function in (
+        lambda y: special.vmf_log_normalizer(2 * nu + 2, y, scaled=True),
+        lambda y: special.bessel_i_ratio_complement(nu, y),
+        lambda y: special.bessel_i_ratio_derivative(nu, y),
+    ):
+        assert torch.autograd.gradcheck(function, (x,), rtol=1e-4)
+    tensor = torch.tensor([nu, nu + 0.5], dtype=torch.float64)
+    at = torch.tensor([300.0, 2.0], dtype=torch.float64)
+    together = special.vmf_log_normalizer(2 * tensor + 2, at, scaled=True)
+    apart = [
+        special.vmf_log_normalizer(2 * n + 2, y, scaled=True).item()
+        for n, y in zip(tensor.tolist(), at.tolist(), strict=True)
+    ]
+    assert together.tolist() == pytest.approx(apart, rel=1e-13)
+
+
 @pytest.mark.parametrize("dim", [2, 3, 4, 5, 10, 67, 128, 1000, 4096])
 def test_fit_inverts_the_ratio(dim: int) -> None:
     nu = dim / 2 - 1

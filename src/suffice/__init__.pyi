@@ -1,4 +1,5 @@
 # Every public name, and the module that has it: `__init__.py` reads this file, and so do type checkers.
+from suffice import distributions as distributions
 from suffice import nn as nn
 from suffice import special as special
 from suffice import testing as testing

@@ -19,7 +19,14 @@ from suffice.numerics.compensated import quotient, two_product, two_sum
 from suffice.numerics.derivatives import with_derivative
 from suffice.pairs import ladder
 
-__all__ = ["bessel_i_ratio", "fit_concentration", "log_bessel_i", "vmf_log_normalizer"]
+__all__ = [
+    "bessel_i_ratio",
+    "bessel_i_ratio_complement",
+    "bessel_i_ratio_derivative",
+    "fit_concentration",
+    "log_bessel_i",
+    "vmf_log_normalizer",
+]
 
 _ORDER = 8
 # order 8 is accurate from nu = 64 on for every x, and from nu = 10 on where x >= 256
@@ -51,17 +58,41 @@ def bessel_i_ratio(nu: Real, x: Real) -> Tensor:
     return _as_float64(_ratio, index, point)
 
 
-def vmf_log_normalizer(dim: Real, kappa: Real) -> Tensor:
+def bessel_i_ratio_complement(nu: Real, x: Real) -> Tensor:
+    """1 - R_nu(x), not by a subtraction from 1: right in relative terms also where R rounds to 1.
+
+    >>> round(bessel_i_ratio_complement(0.0, 1e20).item() * 2e20, 12)
+    1.0
+    """
+    index, point = _arguments(nu, x)
+    return _as_float64(_complement, index, point)
+
+
+def bessel_i_ratio_derivative(nu: Real, x: Real) -> Tensor:
+    """R_nu'(x) = 1 - R^2 - (2 nu + 1) R/x > 0, without that cancellation: the variance of mu.x under a vMF density.
+
+    >>> bessel_i_ratio_derivative(2.0, 0.0).item() == 1 / 6
+    True
+    """
+    index, point = _arguments(nu, x)
+    return _as_float64(_ratio_derivative, index, point)
+
+
+def vmf_log_normalizer(dim: Real, kappa: Real, *, scaled: bool = False) -> Tensor:
     """log C_p(kappa) of the density C_p(kappa) exp(kappa mu.x) on the unit sphere of R^p, p = dim >= 2.
 
     log C_p = nu log kappa - (p/2) log(2 pi) - log I_nu(kappa) with nu = p/2 - 1, finite also at kappa = 0, where the
     density is uniform. Its derivative is -R_nu(kappa).
 
+    `scaled` gives log C_p(kappa) + kappa, the logarithm of the density at its mode, with the digits that the sum would
+    lose at large kappa; its derivative is 1 - R_nu(kappa).
+
     >>> abs(math.exp(vmf_log_normalizer(3, 0.0).item()) * 4 * math.pi - 1) < 1e-14
     True
     """
     index, point = _arguments(_index_of(dim, kappa), kappa, name="kappa")
-    return _as_float64(lambda n, y: with_derivative(_log_normalizer, _minus_ratio, n, x=y), index, point)
+    value, slope = (_log_at_mode, _complement) if scaled else (_log_normalizer, _minus_ratio)
+    return _as_float64(lambda n, y: with_derivative(value, slope, n, x=y), index, point)
 
 
 def fit_concentration(dim: Real, mean_resultant_length: Real) -> Tensor:
@@ -142,6 +173,14 @@ def _ratio_value(nu: float | Tensor, x: Tensor) -> Tensor:
 
 
 def _complement(nu: float | Tensor, x: Tensor) -> Tensor:
+    return with_derivative(_complement_value, _minus_derivative, nu, x=x)
+
+
+def _minus_derivative(nu: float | Tensor, x: Tensor) -> Tensor:
+    return -_ratio_derivative(nu, x)
+
+
+def _complement_value(nu: float | Tensor, x: Tensor) -> Tensor:
     """1 - R_nu(x), without subtracting R from 1: from the top, 1 - R_nu = (2(nu+1) - x(1 - R_{nu+1})) R_nu/x."""
 
     def lifted(n: float | Tensor, y: Tensor, steps: int) -> Tensor:
@@ -227,11 +266,49 @@ def _log_normalizer(nu: float | Tensor, kappa: Tensor) -> Tensor:
     return _either_side(nu, low, high)
 
 
-def _exponent(nu: Tensor, a: Tensor, a_low: float, x: Tensor, s: Tensor, plain: Tensor) -> Tensor:
+def _log_at_mode(nu: float | Tensor, kappa: Tensor) -> Tensor:
+    """log C_p + kappa. Of s - kappa nothing is lost from 64 on; below, from kappa = 256 on, Phi - kappa is lifted."""
+
+    def low() -> Tensor:
+        large = kappa >= _LARGE_X
+        near = _log_normalizer(nu, torch.where(large, _LARGE_X, kappa)) + kappa
+        far = -(_lifted_excess(nu, torch.where(large, kappa, _LARGE_X)) + (nu + 1) * math.log(2 * math.pi))
+        return torch.where(large, far, near)
+
+    def high() -> Tensor:
+        index = torch.as_tensor(nu, dtype=kappa.dtype, device=kappa.device)
+        s = torch.hypot(kappa, index)
+        two_pi = torch.full_like(s, 2 * math.pi)
+        plain = nu * (nu / (s + kappa)) + nu * (math.log(2 * math.pi) - torch.log(nu + s))
+        large = _exponent(index, two_pi, _TWO_PI_LOW, kappa, s, plain, less=kappa)
+        return -large + (0.5 * (torch.log(s) - math.log(2 * math.pi)) - ladder.correction(_ORDER, nu, s))
+
+    return _either_side(nu, low, high)
+
+
+def _lifted_excess(nu: float | Tensor, x: Tensor) -> Tensor:
+    """Phi_nu(x) - x for x >= 256: at the first nu >= 10 from F_8 with s - x = nu^2/(s + x), then down.
+
+    Phi_nu = Phi_{nu+1} + log(2(nu+1) + x R_{nu+1}).
+    """
+    smallest = float(nu.min().item()) if isinstance(nu, Tensor) and nu.numel() else nu
+    steps = 0 if isinstance(smallest, Tensor) else max(0, math.ceil(_LEAST_NU - smallest))
+    top, ratios, _ = _chain(nu, x, steps)
+    s = torch.hypot(x, torch.as_tensor(top, dtype=x.dtype, device=x.device))
+    total = top * (top / (s + x) - torch.log(top + s)) - 0.5 * (torch.log(s) + math.log(2 * math.pi))
+    total = total + ladder.correction(_ORDER, top, s)
+    for j, above in zip(range(steps - 1, -1, -1), ratios[:-1], strict=True):
+        total = total + torch.log(2 * (nu + j + 1) + x * above)
+    return total
+
+
+def _exponent(
+    nu: Tensor, a: Tensor, a_low: float, x: Tensor, s: Tensor, plain: Tensor, less: Tensor | None = None
+) -> Tensor:
     """s + nu log((a + a_low)/(nu + s)), two large terms that cancel where I_nu(x) or C_p is near 1.
 
     Worked to twice the digits: otherwise a rounding of either, nu 1e-16, would be the error of the result. `plain` is
-    the same in ordinary arithmetic, for where squares overflow or the quotient underflows.
+    the same in ordinary arithmetic, for where squares overflow or the quotient underflows. `less` is taken away from s.
     """
     usable = (s < 1e100) & (a > 1e-280)
     filler = torch.hypot(nu, torch.ones_like(nu))
@@ -241,10 +318,11 @@ def _exponent(nu: Tensor, a: Tensor, a_low: float, x: Tensor, s: Tensor, plain: 
     total, total_low = two_sum(nu, s)
     largest, middle, rest = compensated_log(quotient(a, (total, total_low + s_low)))
     (first, first_low), (second, second_low) = two_product(nu, largest), two_product(nu, middle)
-    high, high_low = two_sum(s, first)
+    start, start_low = (s, torch.zeros_like(s)) if less is None else two_sum(s, torch.where(s < 1e100, -less, 0.0))
+    high, high_low = two_sum(start, first)
     high, more_low = two_sum(high, second)
     rest = rest + a_low / a
-    compensated = high + ((high_low + more_low) + (first_low + second_low) + (s_low + nu * rest))
+    compensated = high + (start_low + (high_low + more_low) + (first_low + second_low) + (s_low + nu * rest))
     return torch.where(usable, compensated, plain)
 
 

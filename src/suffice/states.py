@@ -122,6 +122,8 @@ class States:
     chunk: int = field(repr=False)
 
     def __init__(self, bank: ClassBank, features: Real, labels: object, temperature: Real) -> None:
+        if not isinstance(bank, ClassBank):
+            raise TypeError(f"Expected bank to be a ClassBank, but got {type(bank).__name__}")
         f = float64_array("features", features, 2, like=bank.directions)
         if f.shape[1] != bank.dim:
             raise ValueError(f"Expected features of dimension {bank.dim}, as the bank's, but got {f.shape[1]}")
@@ -227,7 +229,8 @@ def class_labels(labels: object, count: int, bank: ClassBank) -> Tensor:
     bad = ((labels < 0) | (labels >= bank.num_classes)).nonzero()
     if len(bad):
         row = int(bad[0])
-        raise ValueError(f"Expected labels in [0, {bank.num_classes}), but got {int(labels[row])} at row {row}")
+        words = "; leave out the rows that a loss ignores (ignore_index)" if int(labels[row]) == -100 else ""
+        raise ValueError(f"Expected labels in [0, {bank.num_classes}), but got {int(labels[row])} at row {row}{words}")
     if labels.device != bank.directions.device:
         raise ValueError(f"Expected labels on {bank.directions.device}, where the bank is, but got {labels.device}")
     return labels

@@ -112,6 +112,11 @@ def _symlink(path: Path) -> None:
     (path / name).symlink_to(outside)
 
 
+def _linked(path: Path, name: str) -> None:
+    (path / name).rename(path.parent / "outside")
+    (path / name).symlink_to(path.parent / "outside")
+
+
 def _rename_kind(path: Path, metadata: dict[str, str] | None) -> None:
     tensors = safetensors.torch.load_file(path / file_names(path)[0])
     replace_bank(path, safetensors.torch.save(tensors, metadata=metadata))
@@ -154,19 +159,31 @@ def _overfull_page(path: Path) -> None:
     _patched_header(path, b"\x2c\x15\x28\x15\x00", b"\x2c\x15\x42\x15\x00")
 
 
-def _word_bomb(path: Path) -> None:
-    """A word of 15 kB that 20,000 rows repeat: 300 MB out of 1 MB."""
-    count = 20_000
+def _repeated_words(path: Path, names: tuple[str, ...], size: int, count: int) -> None:
+    """Words of that size, which that many rows repeat."""
 
     def repeated(table: pa.Table) -> pa.Table:
-        table = pa.concat_tables([table.slice(0, 1)] * count).set_column(
-            0, table.schema.field(0), pa.array([str(i) for i in range(count)])
-        )
-        index = table.schema.get_field_index("run")
-        words = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array(["x" * 15_000]))
-        return table.set_column(index, pa.field("run", words.type, nullable=False), words)
+        rows = pa.concat_tables([table.slice(0, 1)] * count).combine_chunks()
+        table = rows.set_column(0, table.schema.field(0), pa.array([str(i) for i in range(count)]))
+        for name in names:
+            index = table.schema.get_field_index(name)
+            words = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array(["x" * size]))
+            table = table.set_column(index, pa.field(name, words.type, nullable=False), words)
+        return table
 
-    rewrite_part(path, repeated, use_dictionary=["run"], dictionary_pagesize_limit=2**30, store_schema=False)
+    rewrite_part(path, repeated, use_dictionary=list(names), dictionary_pagesize_limit=2**30, store_schema=False)
+
+
+def _word_bomb(path: Path) -> None:
+    """A word of 15 kB that 20,000 rows repeat: 300 MB out of 1 MB."""
+    _repeated_words(path, ("run",), 15_000, 20_000)
+
+
+def _words_bomb(path: Path) -> None:
+    """Words of 512 bytes, as many as there may be, that 200,000 rows repeat: 400 MB and more at a time."""
+    version_2 = "kind" in pq.read_schema(path / file_names(path)[1]).names
+    names = ("bank", "kind", "source", "dataset", "run") if version_2 else ("bank", "source", "dataset", "run")
+    _repeated_words(path, names, 512, 200_000)
 
 
 NAN = np.array([np.nan] + [0.0] * 7, dtype="<f4").tobytes()
@@ -274,7 +291,39 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str, str]] = {
         "row 0, bank: no bank '../../etc/passwd'",
     ),
     "path traversal in the manifest": (_traversal, "manifest.json", "expected banks/<sha256>.safetensors"),
-    "bank that is a link": (_symlink, "banks/", "it is missing"),
+    "bank that is a link": (_symlink, "banks/", "it is a symbolic link"),
+    "part that is a link": (lambda p: _linked(p, file_names(p)[1]), "part-00000", "it is a symbolic link"),
+    "folder of banks that is a link": (lambda p: _linked(p, "banks"), "banks", "it is a symbolic link"),
+    "folder of parts that is a link": (lambda p: _linked(p, "queries"), "queries", "it is a symbolic link"),
+    "manifest that is a link": (lambda p: _linked(p, "manifest.json"), "manifest.json", "it is a symbolic link"),
+    "id that is long": (
+        lambda p: rewrite_part(p, change_column("id", set_row(3, "x" * 1025))),
+        "part-00000",
+        "row 3, id: 1025 bytes, more than 1024",
+    ),
+    "run that is long": (
+        lambda p: rewrite_part(p, change_column("run", set_row(7, "é" * 257))),
+        "part-00000",
+        "row 7, run: 514 bytes, more than 512",
+    ),
+    "id in two rows": (
+        lambda p: rewrite_part(p, change_column("id", set_row(7, "a:0:2"))),
+        "part-00000",
+        "row 7, id: 'a:0:2' is also queries/part-00000.parquet, row 2",
+    ),
+    "manifest that says a key twice": (
+        lambda p: (p / "manifest.json").write_text(  # type: ignore[func-returns-value]
+            (p / "manifest.json").read_text().replace('"finished"', '"finished": true, "finished"')
+        ),
+        "manifest.json",
+        "the key 'finished' is there twice",
+    ),
+    "dictionary of words that unfolds": (
+        _words_bomb,
+        "part-00000",
+        r"words \(.*\): [0-9]+ rows at a time unfold to [0-9]+ bytes, more than 268435456",
+    ),
+    "one long word for many rows": (_word_bomb, "part-00000", "row 0, run: 15000 bytes, more than 512"),
     "compressed page that unfolds": (_bomb, "part-00000", r"it is compressed \(ZSTD\)"),
     "manifest of another version": (
         change_manifest(version=3),
@@ -358,11 +407,6 @@ ATTACKS_2 = {
         lambda p: rewrite_part(p, lambda table: table, data_page_version="2.0"),
         "part-00000",
         "got a page of type 3",
-    ),
-    "one long word for many rows": (
-        _word_bomb,
-        "part-00000",
-        "words: a dictionary of 15004 bytes, for 20000 rows at a time",
     ),
     "row of another kind": (
         lambda p: rewrite_part(p, change_column("kind", set_row(3, "supervised"))),

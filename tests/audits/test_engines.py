@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import suffice as sf
 from suffice.audits.ledger import read_results
+from suffice.cli import app
 from tests.support.collections import make_states, write
 
 ray = pytest.importorskip("ray")
@@ -66,3 +73,79 @@ def test_unknown_engine(tmp_path: Path) -> None:
     path = write(tmp_path / "c", make_states(3))
     with pytest.raises(ValueError, match=r"Expected engine in \['local', 'ray'\]"):
         sf.audit(path, BUDGETS, out=tmp_path / "a", engine="spark")
+
+
+class _Ray(ModuleType):
+    """A cluster that talks on stdout and, after some tasks, fails in one way."""
+
+    exceptions = ray.exceptions
+
+    def __init__(self, error: Exception, after: int) -> None:
+        super().__init__("ray")
+        self.error, self.after = error, after
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def init(self, **_: object) -> None:
+        if not self.after:
+            raise self.error
+        sys.stdout.write("Started a local Ray instance.\n")
+
+    def shutdown(self) -> None:
+        sys.stdout.write("bye\n")
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 1}
+
+    def put(self, value: object) -> object:
+        return value
+
+    def remote(self, **_: object) -> Callable[[Callable[..., object]], object]:
+        return lambda work: SimpleNamespace(remote=partial(partial, work))
+
+    def wait(self, running: list[object], num_returns: int) -> tuple[list[object], list[object]]:
+        return running[:num_returns], running[num_returns:]
+
+    def get(self, task: Callable[[], object]) -> object:
+        self.after -= 1
+        if not self.after:
+            raise self.error
+        return task()
+
+
+LOST = [
+    ray.exceptions.NodeDiedError("the node 10.0.0.7 died"),
+    ray.exceptions.WorkerCrashedError(),
+    ConnectionError("no"),
+]
+
+
+@pytest.mark.parametrize("error", LOST, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("after", [0, 2])
+def test_a_lost_cluster_ends_in_our_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, after: int
+) -> None:
+    path = write(tmp_path / "c", *(make_states(4, seed=seed) for seed in range(4)))
+    monkeypatch.setitem(sys.modules, "ray", _Ray(error, after))
+    asked = ["audit", str(path), "--loss", "9", "--engine", "ray", "--json", "--out", str(tmp_path / "a")]
+    told = CliRunner().invoke(app, asked)
+    assert told.exit_code == 4, told.output
+    record = json.loads(told.stdout)["error"]
+    assert record["kind"] == "machine"
+    assert "the Ray cluster is gone, or part of it" in record["message"]
+    assert "run the same command again, and it goes on" in told.stderr
+    assert ("Started a local Ray instance." in told.stderr) == (after > 0)
+    assert len(list((tmp_path / "a" / "results").glob("*.parquet"))) == max(0, after - 1)
+    monkeypatch.setitem(sys.modules, "ray", _Ray(error, 99))
+    again = CliRunner().invoke(app, asked)
+    assert again.exit_code == 0, again.output
+    assert json.loads(again.stdout)["summary"]["states"] == 16
+
+
+def test_what_a_task_raises_is_not_the_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = ray.exceptions.RayTaskError("_work", "trace", ZeroDivisionError("by zero"))
+    path = write(tmp_path / "c", make_states(4))
+    monkeypatch.setitem(sys.modules, "ray", _Ray(error, 1))
+    with pytest.raises(ray.exceptions.RayTaskError):
+        sf.audit(path, BUDGETS, out=tmp_path / "a", engine="ray")

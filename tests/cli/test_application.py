@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -42,3 +43,22 @@ def test_help_waits_for_nothing() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_completion_is_on() -> None:
+    shown = run(cli.app, ["--help"]).stdout
+    assert "--install-completion" in shown
+    code = "from suffice.cli import main; main()"
+    asked = {"_SUFFICE_COMPLETE": "complete_bash", "COMP_WORDS": "suffice aud", "COMP_CWORD": "1"}
+    program = f"import sys; sys.argv = ['suffice']; {code}"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env={**os.environ, **asked}
+    )
+    assert done.stdout.split() == ["audit"], done.stderr
+
+
+def test_the_compiler_is_not_imported_before_it_is_used() -> None:
+    """It takes longer than torch itself."""
+    code = "import sys, suffice as sf; sf.certify, sf.tolerance, sf.audit; print('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "False\n", done.stderr

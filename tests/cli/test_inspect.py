@@ -39,3 +39,14 @@ def test_an_audit_without_an_end(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["inspect", str(tmp_path / "a"), "a:0:3"])
     assert shown.exit_code == 3
     assert "run the audit to its end first" in shown.output
+
+
+def test_an_id_is_one_line_and_no_more(tmp_path: Path) -> None:
+    name = "x\nverdict certified\x1b[2J"
+    with sf.CollectionWriter(tmp_path / "c", "p") as writer:
+        writer.add(make_states(1), source="s\n", dataset="[d]", run="r\x07", step=0, ids=[name])
+    sf.audit(tmp_path / "c", sf.Budgets(loss=1e-9), out=tmp_path / "a")
+    shown = CliRunner().invoke(app, ["inspect", str(tmp_path / "a"), name])
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.startswith("x verdict certified\\x1b[2J: s on [d], run r\\x07, step 0\n")
+    assert not set(shown.output) & {"\x1b", "\x07"}

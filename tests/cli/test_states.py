@@ -55,3 +55,28 @@ def test_import_and_append(tmp_path: Path) -> None:
     assert len(sf.open_collection(tmp_path / "c")) == 8
     missing = run(app, ["states", "import", str(tmp_path / "no.npz"), "--out", str(tmp_path / "d")])
     assert missing.exit_code == 3
+
+
+def test_words_of_a_file_are_shown_and_never_obeyed(tmp_path: Path) -> None:
+    """Markup, emoji codes, and sequences that set a clipboard (OSC 52), clear the screen (CSI) or overwrite a line."""
+    names = ["exp[lr=0.1][bs=64]", "[/red]", ":smile:", "a\x1b]52;c;aGk=\x07b", "a\x1b[2Jb", "fine\rFAIL", "a\nb"]
+    with sf.CollectionWriter(tmp_path / "c", "[bold]p\x1b[31m\nstates: 9") as writer:
+        for step, name in enumerate(names):
+            writer.add(make_states(2), source="[/x]", dataset=name[:8], run=name, step=step)
+    shown = run(app, ["states", "info", str(tmp_path / "c")])
+    assert shown.exit_code == 0, shown.output
+    for words in ("exp[lr=0.1][bs=64]", "[/red]", ":smile:", "a\\x1b]52;c;aGk=\\x07b", "a\\x1b[2Jb", "[/x]"):
+        assert words in shown.output
+    assert "[bold]p\\x1b[31m states: 9\n" in shown.output
+    assert not set(shown.output) & {"\x1b", "\x07", "\r", "\x9b"}
+
+
+def test_names_of_folders_are_shown_and_never_obeyed(tmp_path: Path) -> None:
+    path = write(tmp_path / "[red]c", make_states(2))
+    out = tmp_path / "[/red]a"
+    done = run(app, ["audit", str(path), "--loss", "9", "--gradient", "9", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "[/red]a" in done.output
+    gone = run(app, ["states", "info", str(tmp_path / "\x1b]0;x\x07")])
+    assert gone.exit_code == 3
+    assert "\x1b" not in gone.output

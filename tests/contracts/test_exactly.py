@@ -11,12 +11,18 @@ from flint import arb, ctx
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
-from suffice.contracts.centered import centered_bounds
-from suffice.contracts.conditioned import conditioned_bounds
+from suffice.contracts.centered import centered_bounds, centered_in_logs
+from suffice.contracts.conditioned import conditioned_bounds, conditioned_in_logs
 from suffice.contracts.geometry import geometry_bounds
 from suffice.verify import contracts as independent
 
-CONTRACTS = {"geometry": geometry_bounds, "conditioned": conditioned_bounds, "centered": centered_bounds}
+CONTRACTS = {
+    "geometry": geometry_bounds,
+    "conditioned": conditioned_bounds,
+    "conditioned in logs": conditioned_in_logs,
+    "centered": centered_bounds,
+    "centered in logs": centered_in_logs,
+}
 NAMES = ("loss", "probability", "gradient")
 TINY = torch.finfo(torch.float64).tiny
 
@@ -64,7 +70,7 @@ def _exactly(name: str, head: SoftmaxHead, given: Allowances, row: int) -> dict[
         pi = [w / total for w in weights]
         top = independent.top_class(log_pi)
         return independent.contract_bounds(
-            name,
+            name.split()[0],
             independent.Head(
                 pi=pi,
                 others=independent.others_of(pi),

@@ -185,8 +185,10 @@ def test_nothing_is_known_where_nothing_is_known() -> None:
 
 def test_series_only_where_nothing_stands_beside() -> None:
     assert _family("conditioned").series() is not None
+    assert _family("centered").series() is not None
     assert _family("conditioned", beside=1e-6).series() is None
-    assert _family("centered").series() is None
+    assert _family("centered", beside=1e-6).series() is None
+    assert _family("geometry").series() is None
     assert _family("geometry").estimate() is None
     estimate = _family("centered").estimate()
     assert estimate is not None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
+
 import suffice as sf
 from suffice.contracts.conditioned import log_loss_size, log_total_variation
 from suffice.contracts.intervals import probability_intervals
@@ -33,3 +37,20 @@ def test_enclosures_contain_the_direct_bounds() -> None:
                 assert (value * (1 - 1e-12) <= enclosure.upper)[usable].all()
                 checked += int(usable.sum())
     assert checked > 2000
+
+
+def test_what_the_largest_class_leaves_keeps_its_digits() -> None:
+    """Of 4,000 classes, one with nearly all of the mass: sum pi_j (1 - pi_j) g_j against exactly rounded sums."""
+    generator = torch.Generator().manual_seed(3407)
+    weights = torch.rand(8, 4000, generator=generator, dtype=torch.float64)
+    weights[:, 7] = weights.sum(dim=1) * 900
+    weights[4:, 11] = weights[4:, 7]
+    unit = torch.rand(8, 4000, generator=generator, dtype=torch.float64) * 1e-6
+    unit[:, 7] = 1.0
+    total = weights.sum(dim=1, keepdim=True)
+    found = sums_over_classes(weights, total, unit, None, torch.zeros_like(weights, dtype=torch.bool)).spread
+    for row in range(8):
+        w, g = weights[row].tolist(), unit[row].tolist()
+        away = [math.fsum([*w, -x]) for x in w]
+        right = math.fsum(x * y * z for x, y, z in zip(w, away, g, strict=True))
+        assert abs(found[row].item() / right - 1) < 2e-15

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from tests.mutants import checker, contracts, geometry, inversion, judging, pairs, rounding, rungs, seams, stores, sums
+from tests.mutants import (
+    checker,
+    contracts,
+    geometry,
+    inversion,
+    judging,
+    pairs,
+    plain,
+    rounding,
+    rungs,
+    seams,
+    stores,
+    sums,
+)
 from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
 MUTANTS: tuple[Mutant, ...] = tuple(
     mutant
-    for area in (checker, contracts, geometry, rounding, sums, inversion, rungs, seams, stores, pairs, judging)
+    for area in (checker, contracts, geometry, rounding, sums, inversion, rungs, seams, stores, pairs, judging, plain)
     for mutant in area.MUTANTS
 )

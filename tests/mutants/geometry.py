@@ -255,8 +255,8 @@ MUTANTS = (
     Mutant(
         name="score-geometry",
         file=_ANALYTIC,
-        old="moved = off.of_gap / (2 * (nu + off.s_r)) + self._moved",
-        new="moved = 0 * off.of_gap + self._moved",
+        old="moved = moved + self._moved_at_most(moved)",
+        new="moved = 0 * moved + self._moved_at_most(moved)",
         why="scores move with the radius",
         kills=(_SCORES,),
     ),

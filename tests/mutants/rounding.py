@@ -118,7 +118,7 @@ MUTANTS = (
     Mutant(
         name="geometry-clamp",
         file=_GEOMETRY,
-        old="torch.where(gaps <= -(k_hat * k_hat) * (1 - 4 * u), 4 * u * k * k, 0.0)",
+        old="torch.where(clamped, 4 * u * k * k, 0.0)",
         new="0.0",
         why="the clamp puts -fl(k^2) in the place of a number that may be u k^2 below it",
         argued="the clamp acts only where |u| > k/2, and there the roundings of the two products are at least "

@@ -152,8 +152,8 @@ MUTANTS = (
     Mutant(
         name="parts-words",
         file=_PARTS,
-        old="if together * largest > _WORD_BYTES:",
-        new="if together * largest < 0:",
+        old="if unfolded > _WORD_BYTES:",
+        new="if unfolded < 0:",
         why="a long word that every row repeats unfolds to any size",
         kills=(f"{_ATTACK}[one long word for many rows]",),
     ),
@@ -240,8 +240,8 @@ MUTANTS = (
     Mutant(
         name="manifest-link",
         file=_MANIFEST,
-        old="if not path.is_file() or path.is_symlink():",
-        new="if not path.is_file():",
+        old="for link in (path, path.parent):",
+        new="for link in ():",
         why="a link leads out of the collection",
         kills=(f"{_ATTACK}[bank that is a link]",),
     ),

@@ -46,3 +46,54 @@ def test_shares_add_up_and_small_batches_are_taken_whole() -> None:
     # something is not certified, or the share would show nothing
     assert report["suffice/certified"] < 1
     assert report["suffice/scope"] == "analytic"
+
+
+def test_what_a_batch_contains_never_raises() -> None:
+    loss = trained_proco(128)
+    features, labels = random_batch(128)
+    budgets = sf.Budgets(loss=1e-4, gradient=1e-4)
+    wrong = features.clone()
+    wrong[1, 3], wrong[4, 0] = float("inf"), float("nan")
+    unlabelled = labels.clone()
+    unlabelled[2] = -100
+    report = ToleranceMonitor(loss, budgets)(wrong, unlabelled)
+    assert report is not None
+    assert (report["suffice/states"], report["suffice/skipped"]) == (3, 3)
+    rest = ToleranceMonitor(loss, budgets)(features[[0, 3, 5]], labels[[0, 3, 5]])
+    assert rest is not None
+    assert rest["suffice/skipped"] == 0
+    assert {name: report[name] for name in report if name != "suffice/skipped"} == {
+        name: rest[name] for name in rest if name != "suffice/skipped"
+    }
+    for some, words in ((wrong * float("nan"), labels), (features[:0], labels[:0]), (features, labels + 99)):
+        empty = ToleranceMonitor(loss, budgets)(some, words)
+        assert empty == {"suffice/step": 0, "suffice/states": 0, "suffice/skipped": len(some)}
+
+
+def test_statistics_that_are_no_bank_are_reported() -> None:
+    loss = ProCoLoss(3, 8)
+    loss.statistics.means.fill_(float("nan"))
+    report = ToleranceMonitor(loss, sf.Budgets(loss=1e-5))(*random_batch(8, 3))
+    assert report == {"suffice/step": 0, "suffice/states": 0, "suffice/skipped": 6}
+
+
+def test_a_resumed_monitor_reports_on_the_same_steps() -> None:
+    loss, budgets = trained_proco(128), sf.Budgets(loss=1e-4)
+    batch = random_batch(128)
+    whole = ToleranceMonitor(loss, budgets, every=3)
+    steps = [whole(*batch) is not None for _ in range(8)]
+    first = ToleranceMonitor(loss, budgets, every=3)
+    before = [first(*batch) is not None for _ in range(5)]
+    second = ToleranceMonitor(loss, budgets, every=3)
+    second.load_state_dict(first.state_dict())
+    assert before + [second(*batch) is not None for _ in range(3)] == steps
+    with pytest.raises(ValueError, match="Expected a state with 'step'"):
+        second.load_state_dict({"epoch": 1})
+
+
+def test_numbers_apart_from_words() -> None:
+    report = ToleranceMonitor(trained_proco(128), sf.Budgets(loss=1e-4))(*random_batch(128))
+    assert report is not None
+    assert set(report.words) == {"suffice/binding", "suffice/scope"}
+    assert all(isinstance(value, float | int) for value in report.numbers.values())
+    assert {**report.numbers, **report.words} == report

@@ -113,3 +113,72 @@ def test_bad_input() -> None:
         ProCoLoss(3, 8, temperature=0)
     with pytest.raises(ValueError, match="Expected 3 class_counts > 0"):
         ProCoLoss(3, 8, class_counts=[1, 0, 2])
+
+
+@pytest.mark.parametrize("options", [{}, {"adaptive": sf.Budgets(loss=1e-3, gradient=1e-3)}], ids=["plain", "adaptive"])
+def test_an_empty_batch_has_a_loss_of_zero(options: dict[str, sf.Budgets]) -> None:
+    loss = ProCoLoss(3, 8, **options)
+    features = torch.zeros(0, 8, requires_grad=True)
+    value = loss(features, torch.zeros(0, dtype=torch.int64))
+    value.backward()
+    assert value == 0
+    assert features.grad is not None
+    assert features.grad.shape == (0, 8)
+    assert not loss.statistics.counts.any()
+
+
+def test_an_overflow_does_not_outlive_its_batch() -> None:
+    """The loss of a batch with an inf is no number, which a gradient scaler skips; the next epoch is not touched."""
+    loss, other = ProCoLoss(4, 16), ProCoLoss(4, 16)
+    good, labels = torch.randn(8, 16, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 4
+    bad = good.clone()
+    bad[2, 3] = float("inf")
+    with pytest.warns(RuntimeWarning, match="1 rows"):
+        assert torch.isnan(loss(bad, labels))
+    other(good[[0, 1, 3, 4, 5, 6, 7]], labels[[0, 1, 3, 4, 5, 6, 7]])
+    for each in (loss, other):
+        each.statistics.advance()
+    torch.testing.assert_close(loss(good, labels), other(good, labels), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+@pytest.mark.parametrize("options", [{}, {"adaptive": sf.Budgets(loss=1e-3, gradient=1e-3)}], ids=["plain", "adaptive"])
+def test_labels_of_any_integer_type(dtype: torch.dtype, options: dict[str, sf.Budgets]) -> None:
+    one, other = ProCoLoss(8, 16, **options), ProCoLoss(8, 16, **options)
+    features, labels = random_batch(16)
+    assert one(features, labels) == other(features, labels.to(dtype))
+    assert torch.equal(one.statistics.counts, other.statistics.counts)
+    assert torch.equal(one.states(features, labels).labels, one.states(features, labels.to(dtype)).labels)
+
+
+@pytest.mark.parametrize("options", [{}, {"adaptive": sf.Budgets(loss=1e-3, gradient=1e-3)}], ids=["plain", "adaptive"])
+def test_label_minus_100_is_left_out(options: dict[str, sf.Budgets]) -> None:
+    one, other = ProCoLoss(8, 16, **options), ProCoLoss(8, 16, **options)
+    features, labels = random_batch(16)
+    features.requires_grad_()
+    kept = torch.tensor([0, 1, 3, 5])
+    ignoring = torch.full_like(labels, -100)
+    ignoring[kept] = labels[kept]
+    value = one(features, ignoring)
+    torch.testing.assert_close(value, other(features[kept], labels[kept]), rtol=1e-12, atol=1e-12)
+    (gradient,) = torch.autograd.grad(value, features)
+    assert not gradient[[2, 4]].any()
+    assert gradient[kept].any(dim=1).all()
+    assert torch.equal(one.statistics.counts, other.statistics.counts)
+    assert int(one.statistics.skipped) == 0
+    nothing = one(features, torch.full_like(labels, -100))
+    (gradient,) = torch.autograd.grad(nothing, features)
+    assert nothing == 0
+    assert not gradient.any()
+    with pytest.raises(ValueError, match=r"but got -100 at row 2; leave out the rows that a loss ignores"):
+        one.states(features, ignoring)
+
+
+def test_a_class_without_a_count_is_named() -> None:
+    for wrong, words in (
+        ([1, 0, 2], "class 1 has 0"),
+        ([1, 2, -3.5], "class 2 has -3.5"),
+        ([float("nan"), 1, 1], "class 0 has nan"),
+    ):
+        with pytest.raises(ValueError, match=f"Expected 3 class_counts > 0, but {words}"):
+            ProCoLoss(3, 8, class_counts=wrong)

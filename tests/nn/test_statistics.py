@@ -91,6 +91,64 @@ def test_state_dict_round_trip_goes_on_as_if_nothing_had_happened() -> None:
         assert torch.equal(value, other.state_dict()[name]), name
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_rows_that_are_not_finite_enter_nothing(value: float) -> None:
+    """The statistics are, bit by bit, those of the other rows; one warning, and a count."""
+    clean, poisoned = ClassStatistics(6, 24), ClassStatistics(6, 24)
+    for step in range(4):
+        features, labels = class_batch(step, 40, 24, 6)
+        bad = torch.zeros(40, dtype=torch.bool)
+        bad[[3, 17]] = step > 0
+        wrong = features.clone()
+        wrong[bad, 5] = value
+        clean.update(features[~bad], labels[~bad])
+        if step == 1:
+            with pytest.warns(RuntimeWarning, match="2 rows with features that are not finite were left out"):
+                poisoned.update(wrong, labels)
+        else:
+            poisoned.update(wrong, labels)
+        if step == 2:
+            clean.advance()
+            poisoned.advance()
+    for name, expected in clean.state_dict().items():
+        if name != "skipped":
+            torch.testing.assert_close(poisoned.state_dict()[name], expected, rtol=0, atol=1e-7)
+    assert torch.equal(poisoned.counts, clean.counts)
+    assert (int(poisoned.skipped), int(clean.skipped)) == (6, 0)
+    assert torch.isfinite(poisoned.concentrations).all()
+
+
+def test_a_batch_of_nothing_but_bad_rows_changes_nothing() -> None:
+    statistics = ClassStatistics(3, 8)
+    before = {name: value.clone() for name, value in statistics.state_dict().items()}
+    with pytest.warns(RuntimeWarning, match="4 rows"):
+        statistics.update(torch.full((4, 8), float("nan")), torch.tensor([0, 1, 2, 2]))
+    after = statistics.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in ("means", "counts", "epoch"))
+
+
+def test_no_update_waits_for_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a device: there nothing of an update is looked at, the warning comes at the end of the epoch."""
+    statistics = ClassStatistics(3, 8)
+    # the meta device has no numbers at all: whatever looks at one raises
+    shapes = ClassStatistics(3, 8).to("meta")
+    shapes.update(torch.empty(4, 8, device="meta"), torch.empty(4, dtype=torch.int64, device="meta"))
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    statistics.update(torch.full((4, 8), float("inf")), torch.tensor([0, 1, 2, 2]))
+    monkeypatch.undo()
+    with pytest.warns(RuntimeWarning, match="4 rows"):
+        statistics.advance()
+    statistics.advance()
+
+
+def test_checkpoints_without_a_count_are_read() -> None:
+    old = {name: value for name, value in ClassStatistics(3, 8, seed=4).state_dict().items() if name != "skipped"}
+    statistics = ClassStatistics(3, 8)
+    statistics.load_state_dict(old)
+    assert torch.equal(statistics.means, old["means"])
+    assert int(statistics.skipped) == 0
+
+
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match=r"Expected estimate in \['exact', 'published'\]"):
         ClassStatistics(3, 8, estimate="guess")

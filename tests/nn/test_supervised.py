@@ -70,3 +70,41 @@ def test_logits_are_products_of_exact_ratios_and_cosines() -> None:
             ratios = [float(bessel.ratio(15.0, float(x.norm()))) for x in (f, w)]
             cosine = float(f @ w / (f.norm() * w.norm()))
             assert found[i, j].item() == pytest.approx(loss.beta * ratios[0] * ratios[1] * cosine, rel=1e-9)
+
+
+def test_an_empty_batch_has_a_loss_of_zero() -> None:
+    loss = SupervisedVMFLoss(3, 8)
+    embeddings = torch.zeros(0, 8, requires_grad=True)
+    value = loss(embeddings, torch.zeros(0, dtype=torch.int64))
+    value.backward()
+    assert value == 0
+    assert loss.weights.grad is not None
+    assert not loss.weights.grad.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
+def test_labels_of_any_integer_type(dtype: torch.dtype) -> None:
+    loss = SupervisedVMFLoss(8, 16)
+    embeddings, labels = torch.randn(6, 16, generator=torch.Generator().manual_seed(1)), torch.arange(6)
+    one, other = (loss(embeddings, each, torch.Generator().manual_seed(0)) for each in (labels, labels.to(dtype)))
+    assert one == other
+
+
+def test_label_minus_100_is_left_out() -> None:
+    loss = SupervisedVMFLoss(8, 16)
+    embeddings = torch.randn(6, 16, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    labels, seed = torch.arange(6), 3
+    each = [
+        loss(embeddings, torch.where(torch.arange(6) == i, labels, -100), torch.Generator().manual_seed(seed))
+        for i in (1, 4)
+    ]
+    both = loss(embeddings, torch.tensor([-100, 1, -100, -100, 4, -100]), torch.Generator().manual_seed(seed))
+    torch.testing.assert_close(both, (each[0] + each[1]) / 2)
+    (gradient,) = torch.autograd.grad(both, embeddings)
+    assert not gradient[[0, 2, 3, 5]].any()
+    assert gradient[[1, 4]].any(dim=1).all()
+    nothing = loss(embeddings, torch.full((6,), -100))
+    nothing.backward()
+    assert nothing == 0
+    assert loss.weights.grad is not None
+    assert not loss.weights.grad.any()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from suffice.numerics.compiling import has_compiler, run_compiled
+from suffice.numerics.compiling import has_compiler, run_compiled, traced_constant
 
 needs_compiler = pytest.mark.skipif(not has_compiler(), reason="needs a C++ compiler")
 
@@ -62,3 +62,14 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not has_compiler()
     with pytest.raises(RuntimeError, match=r"neither g\+\+ nor clang\+\+; use compiled=False"):
         run_compiled(shifted, (3, 0.5), _inputs(4))
+
+
+def test_a_traced_constant_is_marked_as_torch_marks_it() -> None:
+    def ours() -> int:
+        return 1
+
+    def theirs() -> int:
+        return 1
+
+    assert vars(traced_constant(ours)) == vars(torch.compiler.assume_constant_result(theirs))
+    assert vars(ours)

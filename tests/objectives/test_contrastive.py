@@ -7,8 +7,24 @@ import torch
 
 import suffice as sf
 from tests.reference.states import many_states
+from tests.support.collections import make_states
 
 DIRECTIONS = torch.eye(6, dtype=torch.float64)[:3]
+
+
+def test_what_is_no_state_and_no_pair_is_refused_in_words() -> None:
+    states, pair = make_states(), sf.DebyePair()
+    for wrong in (5, None, states.features):
+        with pytest.raises(TypeError, match="Expected states to be States, but got"):
+            sf.evaluate(wrong, pair)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="Expected states to be States, but got"):
+            sf.gradient_mechanism(wrong, pair, pair)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Expected a pair, but got int; for example sf"):
+        sf.evaluate(states, 5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Expected a pair, but got type"):
+        sf.gradient_mechanism(states, pair, sf.DebyePair)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Expected bank to be a ClassBank, but got int"):
+        sf.States(5, states.features, states.labels, 0.1)  # type: ignore[arg-type]
 
 
 def test_gradient_is_autograds() -> None:

@@ -113,11 +113,59 @@ def test_filters_work_by_keyboard(browser: Browser, audit: Path) -> None:
     assert page.inner_text("#shown") == f"33 of {total} states shown"
     page.focus("button[type=reset]")
     page.keyboard.press("Enter")
-    page.wait_for_function(f"document.getElementById('shown').textContent.startsWith('{total} of')")
+    # by text: a function would be evaluated in the page, which its policy refuses
+    page.wait_for_selector(f"#shown:has-text('{total} of')")
     page.focus("summary")
     page.keyboard.press("Enter")
     assert page.locator("details[open] pre").first.is_visible()
     assert troubles == []
+    page.close()
+
+
+# each of these, in the data, would have left a blank page, or run
+HOSTILE = [
+    "<!--<script>",
+    "</script><script>window.pwned = 1</script>",
+    "<img src=x onerror='window.pwned=1'>",
+    "]]>-->",
+]
+
+
+@needs_browser
+def test_words_cannot_leave_their_place(browser: Browser, tmp_path: Path) -> None:
+    with sf.CollectionWriter(tmp_path / "c", "<!--<script>") as writer:
+        for step, word in enumerate(HOSTILE):
+            ids = [f"{word} {step} {i}" for i in range(3)]
+            writer.add(make_states(3, seed=step), source=word, dataset=word, run=word, step=step, ids=ids)
+    sf.audit(tmp_path / "c", BUDGETS, out=tmp_path / "a")
+    write_page(tmp_path / "a", sf.open_collection(tmp_path / "c"))
+    page, troubles = _open(browser, tmp_path / "a")
+    assert page.inner_text("#shown") == "12 of 12 states shown"
+    assert sorted(page.eval_on_selector_all("#f-source option", "all => all.map(o => o.value)")) == sorted(
+        ["all", *HOSTILE]
+    )
+    assert page.evaluate("window.pwned") is None
+    assert troubles == []
+    page.close()
+
+
+@needs_browser
+def test_the_page_may_run_itself_and_nothing_else(browser: Browser, audit: Path) -> None:
+    page, troubles = _open(browser, audit)
+    assert troubles == []
+    page.evaluate(
+        """() => { const s = document.createElement('script'); s.textContent = 'window.pwned = 1';
+                   document.body.append(s); document.body.setAttribute('onclick', 'window.pwned = 1');
+                   document.body.click(); }"""
+    )
+    assert page.evaluate("window.pwned") is None
+    for wish in ("fetch('https://localhost/x')", "fetch('data:,x')", "import('data:text/javascript,window.pwned=1')"):
+        assert page.evaluate(f"{wish}.then(() => 'done', () => 'refused')") == "refused"
+    page.evaluate("() => { const i = new Image(); i.src = 'https://localhost/x.png'; document.body.append(i); }")
+    page.wait_for_timeout(200)
+    # the script, the handler, three wishes and the image, each refused by the policy
+    assert sum("Content Security Policy" in trouble for trouble in troubles) >= 6, troubles
+    assert page.evaluate("window.pwned") is None
     page.close()
 
 

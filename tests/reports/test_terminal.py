@@ -10,8 +10,10 @@ import pytest
 from rich.console import Console
 
 import suffice as sf
+from suffice.reports.console import PlainConsole
 from suffice.reports.terminal import RateColumn, print_audit, print_verification
 from suffice.verify import Finding, Report, UnreadableError
+from suffice.verify.report import Tally
 from tests.support.collections import make_states, write
 
 
@@ -78,3 +80,11 @@ def test_what_cannot_be_read() -> None:
 @pytest.mark.parametrize(("speed", "shown"), [(None, ""), (12_345.6, "12,346 states/s")])
 def test_no_rate_before_there_is_one(speed: float | None, shown: str) -> None:
     assert RateColumn().render(SimpleNamespace(speed=speed)).plain == shown  # type: ignore[arg-type]
+
+
+def test_findings_are_shown_and_never_obeyed() -> None:
+    sink = io.StringIO()
+    tally = Tally(states=1, findings=[Finding(file="a", column="id", said="[/red]\x1b[2J", found="y")])
+    print_verification(tally.report(), PlainConsole(width=90, file=sink))
+    assert "a, id: said [/red]\\x1b[2J, found y" in sink.getvalue()
+    assert "\x1b" not in sink.getvalue()

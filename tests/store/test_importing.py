@@ -10,6 +10,7 @@ import safetensors.torch
 import torch
 from typer.testing import CliRunner
 
+import suffice as sf
 from suffice.cli import app
 from suffice.store.importing import import_states
 from suffice.store.manifest import CollectionError
@@ -49,14 +50,15 @@ def test_import_refuses_what_it_cannot_use(tmp_path: Path) -> None:
     with pytest.raises(CollectionError, match="there is no labels, directions, concentrations, temperature"):
         import_states(tmp_path / "few.npz", tmp_path / "c")
     (tmp_path / "x.csv").write_text("1,2")
-    with pytest.raises(CollectionError, match=r"ends in \.npz, \.safetensors or \.pt"):
+    with pytest.raises(CollectionError, match=r"ends in \.npz, \.safetensors, \.pt or \.pth"):
         import_states(tmp_path / "x.csv", tmp_path / "c")
     np.savez(tmp_path / "pickled.npz", features=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(CollectionError, match="allow_pickle"):
-        import_states(tmp_path / "pickled.npz", tmp_path / "c")
     torch.save({"features": Path("evil")}, tmp_path / "evil.pt")
-    with pytest.raises(CollectionError, match="content"):
-        import_states(tmp_path / "evil.pt", tmp_path / "c")
+    for name in ("pickled.npz", "evil.pt"):
+        with pytest.raises(CollectionError, match="it has pickled objects, which are never loaded") as caught:
+            import_states(tmp_path / name, tmp_path / "c")
+        # nobody is told how to load it all the same
+        assert not any(word in str(caught.value) for word in ("weights_only", "allow_pickle", "safe_globals"))
     assert not (tmp_path / "c").exists()
 
 
@@ -117,3 +119,39 @@ def test_appending_keeps_what_is_there(tmp_path: Path) -> None:
     first, second = collection
     assert (first.run[0], first.step[0], second.run[0], second.dataset[0]) == ("r", 1, "one", "d")
     assert torch.equal(first.states.temperature, states.temperature)
+
+
+def _tensors(states: sf.States) -> dict[str, torch.Tensor]:
+    arrays = {name: getattr(states, name) for name in ("features", "labels", "temperature")}
+    return arrays | {name: getattr(states.bank, name) for name in ("directions", "concentrations")}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_states_in_narrow_types(tmp_path: Path, dtype: torch.dtype) -> None:
+    tensors = _tensors(make_states(4))
+    tensors["features"] = tensors["features"].to(dtype)
+    torch.save({**tensors, "labels": tensors["labels"].to(torch.uint8)}, tmp_path / "x.pth")
+    assert import_states(tmp_path / "x.pth", tmp_path / "c") == 4
+    (batch,) = open_collection(tmp_path / "c")
+    assert torch.equal(batch.states.features, tensors["features"].double())
+
+
+@pytest.mark.parametrize("key", ["model.head", "model.head."])
+def test_states_inside_of_a_checkpoint(tmp_path: Path, key: str) -> None:
+    """Parameters, nested or with dots in their names, below a key."""
+    tensors = _tensors(make_states(4))
+    parameters = {name: torch.nn.Parameter(t) if t.is_floating_point() else t for name, t in tensors.items()}
+    torch.save({"epoch": 3, "note": "x", "model": {"head": parameters, "body": torch.ones(2)}}, tmp_path / "nested.pt")
+    torch.save({f"model.head.{name}": t for name, t in parameters.items()}, tmp_path / "dotted.pt")
+    for name in ("nested", "dotted"):
+        assert import_states(tmp_path / f"{name}.pt", tmp_path / name, key=key) == 4
+        (batch,) = open_collection(tmp_path / name)
+        assert torch.equal(batch.states.features, tensors["features"])
+    done = CliRunner().invoke(
+        app, ["states", "import", str(tmp_path / "nested.pt"), "--out", str(tmp_path / "c"), "--key", key]
+    )
+    assert done.exit_code == 0, done.output
+    with pytest.raises(CollectionError, match=r"there is no features.*there is epoch, model\.body, .*--key says where"):
+        import_states(tmp_path / "nested.pt", tmp_path / "x")
+    with pytest.raises(CollectionError, match=r"below 'model\.tail'; there is nothing"):
+        import_states(tmp_path / "nested.pt", tmp_path / "x", key="model.tail")

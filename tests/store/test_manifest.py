@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from suffice.store import manifest as manifests
+from suffice.store import strict
 from suffice.store.manifest import (
     CollectionError,
     FileRecord,
@@ -104,7 +104,7 @@ def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "manifest.json").write_text("[]")
     with pytest.raises(CollectionError, match="not an object"):
         read_manifest(tmp_path)
-    monkeypatch.setattr(manifests, "_LARGEST_MANIFEST", 1)
+    monkeypatch.setattr(strict, "_LARGEST", 1)
     with pytest.raises(CollectionError, match="2 bytes, more than 1"):
         read_manifest(tmp_path)
 
@@ -143,6 +143,9 @@ def test_a_file_is_what_its_record_says(tmp_path: Path) -> None:
         check_file(tmp_path, PART, right, content=True)
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(CollectionError, match="it is a symbolic link"):
+        check_file(tmp_path, PART, right, content=False)
+    path.unlink()
     with pytest.raises(CollectionError, match="it is missing"):
         check_file(tmp_path, PART, right, content=False)
 

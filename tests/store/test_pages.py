@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from suffice.store.manifest import CollectionError
-from suffice.store.pages import _struct, chunks_of, dictionary_bytes
+from suffice.store.pages import _struct, chunks_of, dictionary_bytes, longest_words
 
 NAMES = ["word", "number", "bytes"]
 
@@ -29,6 +29,14 @@ def test_plain_pages_and_a_dictionary_of_words(tmp_path: Path) -> None:
     assert dictionary_bytes(tmp_path / "a", chunks_of(tmp_path / "a", NAMES), ("word",)) == 30
     _written(tmp_path / "b", use_dictionary=False)
     assert dictionary_bytes(tmp_path / "b", chunks_of(tmp_path / "b", NAMES), ()) == 0
+
+
+def test_the_longest_word_of_a_dictionary(tmp_path: Path) -> None:
+    table = pa.table({"word": ["a", "bb" * 500, "", "é"] * 100, "other": ["x" * 9] * 400, "plain": ["y" * 99] * 400})
+    pq.write_table(table, tmp_path / "a", compression="none", use_dictionary=["word", "other"], row_group_size=100)
+    chunks = chunks_of(tmp_path / "a", table.column_names)
+    assert longest_words(tmp_path / "a", chunks, ("word", "other", "plain")) == {"word": 1000, "other": 9}
+    assert longest_words(tmp_path / "a", chunks, ("other",)) == {"other": 9}
 
 
 @pytest.mark.parametrize(

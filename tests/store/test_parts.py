@@ -84,7 +84,9 @@ def test_rows_to_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(CollectionError, match="rows: 500, but the manifest says 501"):
             checked_batch_rows(path, file, replace(record, rows=501), 2)
         monkeypatch.setattr("suffice.store.parts._WORD_BYTES", 10)
-        with pytest.raises(CollectionError, match="words: a dictionary of"):
+        with pytest.raises(
+            CollectionError, match=r"words \(bank, kind, .*\): 12 rows at a time unfold to 1092 bytes, more than 10"
+        ):
             checked_batch_rows(path, file, record, 2)
 
 

@@ -20,6 +20,24 @@ from tests.support.collections import make_states
 _TENSORS = ("directions", "concentrations", "biases")
 
 
+def test_words_that_could_not_be_read_again_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Expected provenance to be text"):
+        CollectionWriter(tmp_path / "x", "\ud800")
+    assert not (tmp_path / "x").exists()
+    words: dict[str, object] = {"source": "s", "dataset": "d", "run": "r", "step": 0}
+    with CollectionWriter(tmp_path / "c", "p") as writer:
+        for name, value in (("source", "x" * 513), ("dataset", "é" * 257), ("run", "\ud800"), ("run", 3)):
+            with pytest.raises(ValueError, match=f"Expected {name} to be text of at most 512 bytes"):
+                writer.add(make_states(2), **{**words, name: value})  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="Expected ids to be text of at most 1024 bytes"):
+            writer.add(make_states(2), **words, ids=["a", "b" * 1025])  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="Expected step to be an integer of 64 bits"):
+            writer.add(make_states(2), **{**words, "step": 2**63})  # type: ignore[arg-type]
+        longest: dict[str, object] = {"source": "x" * 512, "dataset": "é" * 256, "run": "z" * 512, "step": -(2**63)}
+        writer.add(make_states(2), **longest, ids=["a" * 1024, "b"])  # type: ignore[arg-type]
+    open_collection(tmp_path / "c").validate()
+
+
 def test_float32_directions_halve_the_bank_and_stay_near(tmp_path: Path) -> None:
     states = make_states(dim=256)
     with CollectionWriter(tmp_path / "c", "", directions=torch.float32) as writer:

@@ -62,7 +62,7 @@ def distribution(orders: float = 2.0) -> Distribution:
     b = np.geomspace(1e-7, 1e-7 * 10**orders, 101)
     columns = {f"conditioned_{name}_{size}": b for name in ("loss", "joint") for size in ("0.0001", "1e-05")}
     columns |= {f"centered_joint_{size}": 3 * b for size in ("0.0001", "1e-05")}
-    columns["target_probability"] = np.linspace(0, 1, 101)
+    columns["away"] = 0.0005 + np.arange(100, -1, -1) / 100
     dims = np.where(np.arange(101) < 40, 64, 128)
     groups = {"p = 64, tau = 0.1": dims == 64, "p = 128, tau = 0.2": dims == 128}
     return Distribution(columns=columns, dims=dims, groups=groups, checked=24, wrong=1)

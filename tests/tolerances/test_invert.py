@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
 import suffice as sf
 from suffice.budgets import accepts
+from suffice.contracts.base import Contract
 from suffice.contracts.bounds import Allowances, SoftmaxHead
-from suffice.contracts.conditioned import CONDITIONED
+from suffice.contracts.centered import CENTERED, centered_in_logs
+from suffice.contracts.conditioned import CONDITIONED, conditioned_in_logs
 from suffice.contracts.family import SoftmaxFamily
 from suffice.contracts.registry import contract_named
 from suffice.realizations.analytic import realize_contrastive
 from suffice.tolerances.bracket import Inverse
 from suffice.tolerances.invert import invert, invert_directly, with_one
+from tests.attacks.extremes import extreme_states
 from tests.reference.states import many_states
 
 PAIR = sf.DebyePair(order=2)
@@ -105,3 +109,25 @@ def test_a_loss_budget_of_thousands_is_bounded(contract: str) -> None:
     found = invert_directly(family, sf.Budgets(loss=3e5))
     assert family.at(found.accepted).loss.item() <= 3e5 < family.at(found.rejected).loss.item()
     assert found.rejected <= found.accepted * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("contract", [CONDITIONED, CENTERED], ids=lambda contract: contract.name)
+@pytest.mark.parametrize("kind", ["unit_family", "own_family"])
+def test_the_log_domain_accepts_what_was_found(contract: Contract, kind: str) -> None:
+    """Whatever found b*, series or plain arithmetic: the reference accepts it, and not 1e-9 above."""
+    in_logs = {CONDITIONED.name: conditioned_in_logs, CENTERED.name: centered_in_logs}[contract.name]
+    reference = replace(contract, bounds=in_logs, estimate=None, series=None)
+    judged = 0
+    for states in [*many_states(70, queries=10), *(extreme_states(seed) for seed in range(24))]:
+        realized = realize_contrastive(states, PAIR)
+        family, logs = getattr(realized, kind)(contract), getattr(realized, kind)(reference)
+        for budgets in (sf.Budgets(loss=1e-5, gradient=1e-5), sf.Budgets(loss=1e-3, probability=1e-4, gradient=1e-2)):
+            found = invert(family, budgets)
+            rows = found.accepted > 0
+            assert accepts(budgets.shares(logs.at(found.accepted)))[rows].all()
+            bounded = rows & torch.isfinite(found.rejected)
+            past = torch.where(bounded, found.rejected * (1 + 1e-11), 1.0)
+            assert not accepts(budgets.shares(logs.at(past)))[bounded].any()
+            assert (found.rejected <= found.accepted * (1 + 1.001e-9))[bounded].all()
+            judged += int(bounded.sum())
+    assert judged > 200

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pytest
 import torch
 from torch import Tensor
 
 import suffice as sf
 from suffice.contracts.base import Enclosure
+from suffice.contracts.family import SoftmaxFamily
 from suffice.contracts.registry import contract_named
 from suffice.realizations.analytic import Analytic
+from suffice.tolerances.invert import invert, invert_directly
 from suffice.tolerances.series import settle
 from tests.reference.states import many_states
 
@@ -120,3 +124,60 @@ def test_direct_evaluation_agrees_on_both_ends() -> None:
         assert (inverse.rejected <= inverse.accepted * (1 + 1e-9))[settled].all()
         judged += int(settled.sum())
     assert judged > 30
+
+
+def _row_settled(contract: str, log_pi: Tensor, unit: sf.Allowances, budgets: sf.Budgets, **head: Tensor) -> bool:
+    """Whether the series settle the one row of a head; b* must be what direct evaluation accepts in any case."""
+    usual = {"gradient_scale": _of(1.0), "distances": torch.ones_like(log_pi)} | head
+    family = SoftmaxFamily(
+        contract=contract_named(contract),
+        head=sf.SoftmaxHead(log_probabilities=log_pi, target=torch.tensor([0]), **usual),
+        unit=unit,
+    )
+    series = family.series()
+    assert series is not None
+    _, settled = settle(series, budgets.limits(family.slack()), family.slack())
+    b, direct = (way(family, budgets).accepted.item() for way in (invert, invert_directly))
+    assert b <= direct * (1 + 1e-8)
+    return bool(settled)
+
+
+_HALVES = math.log(0.5)
+_ONES = torch.ones(1, 3, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("last", [-760.0, -742.0])
+def test_a_distance_is_not_lost_with_its_probability(last: float) -> None:
+    """A probability that vanishes times a distance of 1e300 is no zero."""
+    log_pi = _of(_HALVES, _HALVES, last)[None]
+    unit = sf.Allowances(d=_ONES, a=0 * _ONES)
+    budgets = sf.Budgets(gradient=1e-45 if last < -750 else 1e-30)
+    near = _of(1e-40, 1e-40, 1e-40)[None] * (1.0 if last < -750 else 1e20)
+    assert _row_settled("centered", log_pi, unit, budgets, distances=near)
+    assert not _row_settled("centered", log_pi, unit, budgets, distances=_of(1e-40, 1e-40, 1e300)[None])
+
+
+def test_a_ratio_allowance_is_not_lost_with_its_probability() -> None:
+    log_pi, d = _of(_HALVES, _HALVES, -760.0)[None], 1e-40 * _ONES
+    budgets = sf.Budgets(gradient=1e-42)
+    assert _row_settled("conditioned", log_pi, sf.Allowances(d=d, a=0 * d), budgets)
+    assert not _row_settled("conditioned", log_pi, sf.Allowances(d=d, a=_of(0.0, 0.0, 1e300)[None]), budgets)
+
+
+@pytest.mark.parametrize("contract", ["conditioned", "centered"])
+def test_budgets_among_the_subnormal_numbers(contract: str) -> None:
+    """There a product with the scale loses all digits."""
+    log_pi = _of(_HALVES, _HALVES)[None]
+    size = 1.5 * (1 - 1e-10) * 2.0**-74 * (2.0**-1000 / 1e-300)
+    unit = sf.Allowances(d=_of(size, size)[None], a=_of(0.0, 0.0)[None])
+    assert _row_settled(contract, log_pi, unit, sf.Budgets(gradient=2.0**-300), gradient_scale=_of(1e-60))
+    assert not _row_settled(contract, log_pi, unit, sf.Budgets(gradient=2.0**-1074), gradient_scale=_of(1e-300))
+
+
+def test_probabilities_that_do_not_add_up_to_one() -> None:
+    log_pi = torch.log_softmax(_of(0.3, -0.4, 1.1)[None], dim=1)
+    unit = sf.Allowances(d=_of(1.0, 0.5, 0.7)[None], a=_ONES)
+    budgets = sf.Budgets(probability=1e-6)
+    assert _row_settled("centered", log_pi, unit, budgets)
+    for off in (0.99e-6, 1e-11):
+        assert not _row_settled("centered", log_pi - off, unit, budgets)

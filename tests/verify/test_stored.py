@@ -95,7 +95,13 @@ def test_sha256(tmp_path: Path) -> None:
     # FIPS 180-2, B.1
     assert sha256_of(tmp_path / "a", "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     (tmp_path / "b").symlink_to(tmp_path / "a")
-    for name in ("b", "none", "."):
+    (tmp_path / "folder").symlink_to(tmp_path)
+    for name in ("b", "folder/a"):
+        with pytest.raises(UnreadableError, match="a symbolic link"):
+            sha256_of(tmp_path / name, name)
+    # the way to the whole thing may go by a link
+    assert sha256_of(tmp_path / "folder" / "a", "a")
+    for name in ("none", "."):
         with pytest.raises(UnreadableError, match="missing"):
             sha256_of(tmp_path / name, name)
 
@@ -126,3 +132,9 @@ def test_tables(tmp_path: Path) -> None:
     path.write_bytes(b"PAR1 and nothing else PAR1")
     with pytest.raises(UnreadableError, match="Parquet"):
         read_table(path, "x")
+
+
+def test_a_key_twice(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"a": {"b": 1, "b": 1}}')
+    with pytest.raises(UnreadableError, match="a key is there twice"):
+        read_json(tmp_path / "x.json", "x.json", dict)

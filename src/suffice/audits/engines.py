@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,14 @@ from suffice.audits.plan import Plan
 from suffice.audits.rows import audit_states
 from suffice.store.reader import Batch
 
-__all__ = ["ENGINES", "run_local", "run_ray"]
+__all__ = ["ENGINES", "EngineError", "run_local", "run_ray"]
 
 Columns = dict[str, np.ndarray[Any, Any]]
 Finish = Callable[[Batch, Columns], None]
+
+
+class EngineError(RuntimeError):
+    """The machines that were to do the work are gone; what was finished is kept."""
 
 
 def run_local(batches: Iterator[Batch], plan: Plan, finish: Finish, address: str | None = None) -> None:
@@ -50,12 +56,28 @@ def run_local(batches: Iterator[Batch], plan: Plan, finish: Finish, address: str
 def run_ray(batches: Iterator[Batch], plan: Plan, finish: Finish, address: str | None = None) -> None:
     """Ray Core tasks, a few more than there are CPUs at a time; a bank is put into the object store once.
 
-    Ray runs a task again if its worker is lost. Results are written here, so that no worker needs the folder.
+    Ray runs a task again if its worker is lost. Results are written here, so that no worker needs the folder. What Ray
+    prints goes to stderr: stdout is for results.
     """
     try:
         import ray
     except ImportError:
         raise ImportError("The ray engine needs Ray: pip install 'suffice[ray]'") from None
+    with redirect_stdout(sys.stderr):
+        try:
+            _run_ray(ray, batches, plan, finish, address)
+        except (ray.exceptions.RayError, ConnectionError) as error:
+            # what a task raised is no fault of the cluster
+            if isinstance(error, ray.exceptions.RayTaskError):
+                raise
+            first = " ".join(str(error).split())[:300]
+            raise EngineError(
+                f"the Ray cluster is gone, or part of it ({type(error).__name__}: {first}); results that were finished "
+                "are kept: run the same command again, and it goes on"
+            ) from error
+
+
+def _run_ray(ray: Any, batches: Iterator[Batch], plan: Plan, finish: Finish, address: str | None) -> None:
     started = not ray.is_initialized()
     if started:
         ray.init(address=address, include_dashboard=False, log_to_driver=False, configure_logging=False)

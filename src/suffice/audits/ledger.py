@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,21 +13,41 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from suffice.store.machine import is_of_machine
 from suffice.store.manifest import CollectionError, sha256_of, write_whole
 from suffice.store.reader import BadRow, Batch, Collection
+from suffice.store.strict import read_strictly
 
-__all__ = ["Ledger", "read_results"]
+__all__ = ["Ledger", "read_header", "read_results", "read_summary"]
 
 _HEADER, _SUMMARY, _DIGESTS = "audit.json", "summary.json", "digests.json"
+# what says which state a row is about, and what readers of verdicts rely on; the rest is the realization's
+_DESCRIBED = {
+    **dict.fromkeys(("id", "part", "bank", "source", "dataset", "run"), pa.string()),
+    **dict.fromkeys(("row", "step", "label", "dim", "classes"), pa.int64()),
+    "temperature": pa.float64(),
+}
+_JUDGED = {
+    **dict.fromkeys(("verdict", "status", "binding", "tier"), pa.string()),
+    **dict.fromkeys(("target_probability", "b", "b_conditioned", "b_first_order", "headroom"), pa.float64()),
+}
+
+
+# every file of an audit, and what a killed run may have left of one
+_OURS = re.compile(
+    r"((audit|summary|digests)\.json|report\.html|results/part-[0-9]{5}-[0-9]{9}\.parquet|bad/part-[0-9]{5}\.json)"
+    r"(\.partial)?"
+)
 
 
 class Ledger:
-    """Where an audit writes. A folder that holds another audit is refused; one of the same audit is continued."""
+    """Where an audit writes. A folder with another audit or anything else in it is refused; the same is continued."""
 
     def __init__(self, folder: Path, header: dict[str, Any]) -> None:
         self.folder = folder
         self.results = folder / "results"
         path = folder / _HEADER
+        _check_foreign(folder)
         if path.exists():
             found = read_header(folder)
             if found.get("fingerprint") != header["fingerprint"]:
@@ -94,23 +115,67 @@ class Ledger:
         write_whole(self.folder / _DIGESTS, (json.dumps(digests, indent=1) + "\n").encode())
 
 
+def _check_foreign(folder: Path) -> None:
+    """Nothing of someone else's is written over: not in a folder of theirs, and not in one that they added to."""
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file; choose another --out")
+    begun = (folder / _HEADER).is_file()
+    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        name = path.relative_to(folder).as_posix()
+        ours = (
+            name in ("results", "bad")
+            if path.is_dir()
+            else _OURS.fullmatch(name) and (begun or name.endswith(".partial"))
+        )
+        if not ours or path.is_symlink():
+            raise FileExistsError(f"{folder} holds {name!a}, which is not of this audit; choose another --out")
+
+
 def read_header(folder: Path) -> dict[str, Any]:
     """The audit's own description of itself."""
     path = folder / _HEADER
     if not path.is_file():
         raise CollectionError(path, "file", "it is missing: this is not the folder of an audit")
-    try:
-        header: dict[str, Any] = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise CollectionError(path, "content", f"not JSON ({error})") from None
+    header: dict[str, Any] = _object(path)
     return header
 
 
-def read_results(folder: Path) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
-    """The result files in order, as columns."""
+def read_summary(folder: Path) -> dict[str, Any]:
+    """What an audit that was run to its end says of itself and of its results."""
+    path = folder / _SUMMARY
+    if not path.is_file():
+        raise CollectionError(folder, _SUMMARY, "it is missing: run the audit to its end first")
+    return _object(path)
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        record = read_strictly(path)
+    except ValueError as error:
+        raise CollectionError(path, "content", str(error)) from None
+    if not isinstance(record, dict):
+        raise CollectionError(path, "content", f"expected an object, but got {type(record).__name__}")
+    return record
+
+
+def read_results(folder: Path, *, judged: bool = False) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
+    """The result files in order, as columns; with `judged` each must have those of verdicts and tolerances."""
     for path in sorted((folder / "results").glob("*.parquet")):
         try:
             table = pq.read_table(path)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if is_of_machine(error):
+                raise
             raise CollectionError(path, "parquet", " ".join(str(error).split())) from None
+        _check_columns(path, table.schema, {**_DESCRIBED, **_JUDGED} if judged else _DESCRIBED)
         yield {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in table.column_names}
+
+
+def _check_columns(path: Path, schema: pa.Schema, wanted: dict[str, pa.DataType]) -> None:
+    """A result file has its columns, each once and of its type, whoever wrote it."""
+    for name, kind in wanted.items():
+        found = [field.type for field in schema if field.name == name]
+        if found != [kind]:
+            words = ", ".join(map(str, found)) or "none"
+            reason = f"expected {kind}, but got {words}; remove the file and run the audit again"
+            raise CollectionError(path, f"column {name}", reason)

@@ -114,6 +114,7 @@ def run_audit(
         "skip_bad": skip_bad,
         "scope": plan.covered,
     }
+    collection.check_ids()
     ledger = Ledger(out, header)
 
     def finish(batch: Batch, columns: dict[str, Any]) -> None:
@@ -122,7 +123,7 @@ def run_audit(
 
     batches = result_batches(collection, skip_bad=skip_bad, note=ledger.note_bad)
     ENGINES[engine](_unfinished(batches, ledger, tick), plan, finish, ray_address)
-    summary = summarize_results(_shown(read_results(out), each), len(ledger.bad_rows()))
+    summary = summarize_results(_shown(read_results(out, judged=True), each), len(ledger.bad_rows()))
     seconds = time.perf_counter() - began
     where = "built-in" if collection.builtin else str(collection.path)
     run = {**_machine(), "collection": where, "engine": engine, "seconds": seconds}

@@ -8,9 +8,11 @@ import typer
 
 from suffice import __version__
 from suffice.cli.audit import audit
+from suffice.cli.guard import GuardedGroup, safe_streams
 from suffice.cli.inspect import inspect
 from suffice.cli.judge import judge
 from suffice.cli.ladder import ladder
+from suffice.cli.output import say
 from suffice.cli.prove import prove
 from suffice.cli.reproduce import reproduce
 from suffice.cli.states import states_app
@@ -19,7 +21,7 @@ from suffice.cli.verify import verify
 __all__ = ["app", "main"]
 
 app = typer.Typer(
-    add_completion=False,
+    cls=GuardedGroup,
     no_args_is_help=True,
     rich_markup_mode=None,
     help="How accurate is accurate enough? Certified numerical adequacy at learning states.",
@@ -27,13 +29,14 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Entry point. Exit codes: 0 all is proved or certified, 1 something is not, 2 usage, 3 a bad file."""
+    """Entry point. Exit codes are in docs/commands.md, and in `suffice.cli.output.ExitCode`."""
+    safe_streams()
     app()
 
 
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"suffice {__version__}")
+        say(f"suffice {__version__}")
         raise typer.Exit
 
 
@@ -42,8 +45,11 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of what goes wrong; may stand anywhere.")
+    ] = False,
 ) -> None:
-    del version
+    del version, debug
 
 
 # in the order of the help page

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from suffice import __version__
-from suffice.cli.output import collection_at, console_of_width, exit_on_bad_file, progress_bar
+from suffice.cli.output import ExitCode, collection_at, console_of_width, exit_on_bad_file, fail, progress_bar, say
 
 if TYPE_CHECKING:
     from suffice.audits.plan import Plan
@@ -101,11 +101,10 @@ def _run(
         except BudgetError as error:
             raise typer.BadParameter(str(error)) from None
         except FileExistsError as error:
-            typer.echo(str(error), err=True)
-            raise typer.Exit(2) from None
+            fail(ExitCode.USAGE, str(error))
     if show:
         print_audit(result, console_of_width(110))
         console_of_width(None).print(f"page: {page}", highlight=False)
     else:
-        typer.echo((folder / "summary.json").read_text(), nl=False)
+        say((folder / "summary.json").read_text(encoding="utf-8").rstrip("\n"))
     return result

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from suffice.cli.output import collection_at, exit_on_bad_file
+from suffice.cli.output import ExitCode, collection_at, exit_on_bad_file, fail, say
 
 if TYPE_CHECKING:
     from suffice.store.reader import Collection
@@ -27,23 +26,23 @@ def inspect(
     with exit_on_bad_file("bad file"):
         opened = _audited_collection(folder, collection)
     try:
-        typer.echo(explain_audited(folder, opened, state))
+        say(explain_audited(folder, opened, state))
     except KeyError as error:
-        typer.echo(error.args[0], err=True)
-        raise typer.Exit(2) from None
+        fail(ExitCode.USAGE, error.args[0])
 
 
 def _audited_collection(folder: Path, collection: Path | None) -> Collection:
     """The collection that an audit was about, and no other."""
-    from suffice.audits.ledger import read_header
+    from suffice.audits.ledger import read_header, read_summary
     from suffice.store.manifest import CollectionError
 
     header = read_header(folder)
-    if not (folder / "summary.json").is_file():
-        raise CollectionError(folder, "summary.json", "it is missing: run the audit to its end first")
-    where = json.loads((folder / "summary.json").read_text())["run"]["collection"]
+    run = read_summary(folder).get("run")
+    where = run.get("collection") if isinstance(run, dict) else None
+    if not isinstance(where, str):
+        raise CollectionError(folder / "summary.json", "run, collection", "expected a path, but there is none")
     builtin = where == "built-in" and collection is None
     opened = collection_at(None if builtin else collection or Path(where))
-    if opened.digest != header["collection"]:
+    if opened.digest != header.get("collection"):
         raise CollectionError(opened.path, "content", "this is not the collection that was audited")
     return opened

@@ -35,7 +35,7 @@ def judge(
     from suffice.audits.judged import judge_collection, outputs_of, write_judged
     from suffice.budgets import Budgets
     from suffice.reports.judgement import judgement_record, print_judgement, write_judgement_page
-    from suffice.store.importing import read_arrays
+    from suffice.store.arrays import read_arrays
     from suffice.words import Verdict
 
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from suffice.cli.output import console_of_width
+from suffice.cli.output import console_of_width, say
 
 if TYPE_CHECKING:
     from suffice.reports.orders import LadderRow
@@ -31,7 +31,7 @@ def ladder(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--dim") from None
     if as_json:
-        typer.echo(json.dumps({"dim": dim, "nu": dim / 2 - 1, "rows": [asdict(row) for row in rows]}, indent=2))
+        say(json.dumps({"dim": dim, "nu": dim / 2 - 1, "rows": [asdict(row) for row in rows]}, indent=2))
     else:
         _print_ladder(dim, rows)
 

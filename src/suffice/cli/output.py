@@ -1,13 +1,18 @@
-"""What the commands share: consoles, the progress bar, the exit for a bad file."""
+"""What the commands share: what they say and how, consoles, the progress bar, the ways to end."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
+
+from suffice.reports.printable import one_line, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,7 +20,46 @@ if TYPE_CHECKING:
 
     from suffice.store.reader import Collection
 
-__all__ = ["collection_at", "console_of_width", "exit_on_bad_file", "progress_bar"]
+__all__ = [
+    "JSON_ASKED",
+    "ExitCode",
+    "collection_at",
+    "console_of_width",
+    "exit_on_bad_file",
+    "fail",
+    "progress_bar",
+    "say",
+]
+
+# whether this run was asked for JSON, so that its errors are JSON on stdout as well
+JSON_ASKED: ContextVar[bool] = ContextVar("JSON_ASKED", default=False)
+
+
+class ExitCode(IntEnum):
+    """What the exit code of every command means (docs/commands.md)."""
+
+    FINE = 0
+    OPEN = 1
+    USAGE = 2
+    BAD_FILE = 3
+    MACHINE = 4
+    OURS = 70
+    INTERRUPTED = 130
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print text, whatever it holds: a terminal is given printable characters only."""
+    typer.echo(printable(text), err=err)
+
+
+def fail(code: ExitCode, message: str, **more: str) -> NoReturn:
+    """End with an exit code and one line on stderr; with --json as an object on stdout as well."""
+    say(one_line(message), err=True)
+    if JSON_ASKED.get():
+        kind = code.name.lower().replace("_", " ")
+        error = {"exit_code": int(code), "kind": kind, "message": one_line(message), **more}
+        typer.echo(json.dumps({"error": error}, indent=2))
+    raise typer.Exit(int(code))
 
 
 @contextmanager
@@ -26,8 +70,16 @@ def exit_on_bad_file(words: str) -> Iterator[None]:
     try:
         yield
     except CollectionError as error:
-        typer.echo(f"{words}: {error}", err=True)
-        raise typer.Exit(3) from None
+        bad_file = error
+    else:
+        return
+    fail(
+        ExitCode.BAD_FILE,
+        f"{words}: {bad_file}",
+        file=bad_file.file,
+        place=bad_file.place,
+        reason=bad_file.reason,
+    )
 
 
 def collection_at(path: Path | None) -> Collection:
@@ -41,25 +93,28 @@ def collection_at(path: Path | None) -> Collection:
 
 
 def console_of_width(width: int | None) -> Console:
-    """A person's terminal as it is; piped output has no width of its own and gets this one (None: rich's)."""
-    from rich.console import Console
+    """A person's terminal as it is; piped output has no width of its own and gets this one (None: rich's).
 
-    console = Console()
-    return console if console.is_terminal or width is None else Console(width=width)
+    No markup and no emoji codes: brackets and colons stand for themselves.
+    """
+    from suffice.reports.console import PlainConsole
+
+    console = PlainConsole()
+    return console if console.is_terminal or width is None else PlainConsole(width=width)
 
 
 def progress_bar() -> Progress:
     """A bar on stderr with rate and time left."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from suffice.reports.console import PlainConsole
     from suffice.reports.terminal import RateColumn
 
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         RateColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=PlainConsole(stderr=True),
     )

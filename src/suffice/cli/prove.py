@@ -6,6 +6,8 @@ import time
 
 import typer
 
+from suffice.cli.output import say
+
 __all__ = ["prove"]
 
 
@@ -19,8 +21,8 @@ def prove() -> None:
         count += 1
         failed += not proof.proved
         word = "proved" if proof.proved else "NOT PROVED"
-        typer.echo(f"{word}  {proof.seconds:6.3f} s  {proof.name}: {proof.statement}")
+        say(f"{word}  {proof.seconds:6.3f} s  {proof.name}: {proof.statement}")
     seconds = time.perf_counter() - start
-    typer.echo(f"{count - failed} of {count} statements proved in {seconds:.1f} s, in exact rational arithmetic")
+    say(f"{count - failed} of {count} statements proved in {seconds:.1f} s, in exact rational arithmetic")
     if failed:
         raise typer.Exit(1)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from suffice.cli.output import collection_at, exit_on_bad_file, progress_bar
+from suffice.cli.output import collection_at, exit_on_bad_file, progress_bar, say
 
 __all__ = ["EXPERIMENT_NAMES", "reproduce"]
 
@@ -55,6 +55,6 @@ def reproduce(
 
             done = run_reproduction(opened, out, sample=sample, only=only, watch=watch)
     for name, seconds in done.seconds.items():
-        typer.echo(f"{seconds:7.1f} s  {name}")
-    typer.echo(f"{done.violations} bounds broken; {sum(done.seconds.values()):.1f} s in all; page: {done.path}")
+        say(f"{seconds:7.1f} s  {name}")
+    say(f"{done.violations} bounds broken; {sum(done.seconds.values()):.1f} s in all; page: {done.path}")
     raise typer.Exit(1 if done.violations else 0)

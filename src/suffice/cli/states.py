@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from suffice.cli.output import collection_at, console_of_width, exit_on_bad_file
+from suffice.cli.output import ExitCode, collection_at, console_of_width, exit_on_bad_file, fail, say
+from suffice.reports.printable import one_line
 
 if TYPE_CHECKING:
     from suffice.store.summary import Summary
@@ -26,18 +27,17 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of a table.")] = False,
 ) -> None:
     """Check a whole collection and say what is in it; exit 3 if a file is not what it should be."""
-    from rich.console import Console
-
+    from suffice.reports.console import PlainConsole
     from suffice.store.reader import open_collection
     from suffice.store.summary import summarize
 
     with exit_on_bad_file("bad collection"):
         collection = collection_at(None) if path is None else open_collection(path, partial=partial)
-        with Console(stderr=True).status("reading and checking every file"):
+        with PlainConsole(stderr=True).status("reading and checking every file"):
             collection.validate()
             summary = summarize(collection)
     if as_json:
-        typer.echo(json.dumps(asdict(summary), indent=2))
+        say(json.dumps(asdict(summary), indent=2))
     else:
         _print(summary)
 
@@ -45,7 +45,7 @@ def info(
 @states_app.command("import")
 def import_file(
     file: Annotated[
-        Path, typer.Argument(help="npz, safetensors or pt (plain tensors) with the arrays of some states.")
+        Path, typer.Argument(help="npz, safetensors, pt or pth (plain tensors) with the arrays of some states.")
     ],
     out: Annotated[Path, typer.Option(help="The collection to write.")],
     append: Annotated[bool, typer.Option(help="Add to a collection that exists.")] = False,
@@ -53,33 +53,36 @@ def import_file(
     dataset: Annotated[str, typer.Option(help="What they were made from.")] = "unknown",
     run: Annotated[str | None, typer.Option(help="Name of the run; the file's name without it.")] = None,
     step: Annotated[int, typer.Option(help="Step or epoch.")] = 0,
+    key: Annotated[str, typer.Option(help="Where in the file the arrays are, for example model.head.")] = "",
 ) -> None:
     """Make a collection from arrays: features, labels, directions, concentrations, temperature, perhaps biases."""
     from suffice.store.importing import import_states
+    from suffice.store.manifest import CollectionError
 
     with exit_on_bad_file("bad file"):
         try:
-            count = import_states(file, out, source=source, dataset=dataset, run=run, step=step, append=append)
+            count = import_states(file, out, source=source, dataset=dataset, run=run, step=step, append=append, key=key)
         except FileExistsError as error:
-            typer.echo(f"{error} (--append)", err=True)
-            raise typer.Exit(2) from None
-    typer.echo(f"{count} states written to {out}; look at them with `suffice states info {out}`")
+            fail(ExitCode.USAGE, f"{error} (--append)")
+        except CollectionError:
+            raise
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    say(f"{count} states written to {out}; look at them with `suffice states info {out}`")
 
 
 def _print(summary: Summary) -> None:
     from rich.table import Table
 
-    typer.echo(f"{summary.path}: {summary.states} states, {summary.banks} banks, {summary.bytes / 2**20:.1f} MiB")
-    typer.echo(f"content {summary.digest}")
-    typer.echo(summary.provenance)
+    say(f"{one_line(summary.path)}: {summary.states} states, {summary.banks} banks, {summary.bytes / 2**20:.1f} MiB")
+    say(f"content {summary.digest}")
+    say(one_line(summary.provenance))
     table = Table()
     for heading in ("source", "dataset", "run", "step", "p", "tau", "classes", "largest k", "states"):
         table.add_column(heading, justify="left" if heading in ("source", "dataset", "run") else "right")
     for group in summary.groups:
         table.add_row(
-            group.source,
-            group.dataset,
-            group.run,
+            *(one_line(words) for words in (group.source, group.dataset, group.run)),
             *(_number(value, "g") for value in (group.step, group.dim, group.temperature, group.classes)),
             _number(group.largest_concentration, ".1f"),
             str(group.states),

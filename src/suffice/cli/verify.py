@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from suffice.cli.output import console_of_width, progress_bar
+from suffice.cli.output import console_of_width, progress_bar, say
 
 if TYPE_CHECKING:
     from suffice.verify import Report
@@ -65,7 +65,8 @@ def _print(report: Report, seed: int, *, as_json: bool) -> None:
         record = {**asdict(report), "seed": seed}
         for finding, shown in zip(record["findings"], report.findings, strict=True):
             finding["line"] = shown.line
-        typer.echo(json.dumps(record, indent=2))
+        say(json.dumps(record, indent=2))
     else:
         print_verification(report, console_of_width(110))
-        typer.echo(f"drawn by --seed {seed}")
+        if report.states:
+            say(f"drawn by --seed {seed}")

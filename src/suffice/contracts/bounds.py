@@ -10,7 +10,7 @@ from torch import Tensor
 
 from suffice.numerics.softmax import without
 
-__all__ = ["Allowances", "Bounds", "SoftmaxHead", "grown", "margin_use"]
+__all__ = ["Allowances", "Bounds", "SoftmaxHead", "grown", "least_margin", "margin_use"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,12 @@ class SoftmaxHead:
         number, unless there are no errors at all. Where nothing is known of the log-probabilities it is infinite, also
         without errors: nothing is certified there.
         """
-        moving = (allowances.d.amax(dim=1) > 0) | (allowances.a.amax(dim=1) > 0)
+        return self.raised(bound, allowances.moving(), conditioned=conditioned)
+
+    def raised(
+        self, bound: Float[Tensor, " queries"], moving: Bool[Tensor, " queries"], *, conditioned: bool = True
+    ) -> Float[Tensor, " queries"]:
+        """`outward` where it is known already which rows have any error."""
         least = torch.full_like(bound, torch.finfo(bound.dtype).tiny)
         raised = torch.maximum(bound, torch.where(moving, least, 0.0))
         raised = raised * (1 + (self.slack if conditioned else self.roundings))
@@ -99,6 +104,10 @@ class Allowances:
             to_target=None if self.to_target is None else self.to_target[rows],
             to_top=None if self.to_top is None else self.to_top[rows],
         )
+
+    def moving(self) -> Bool[Tensor, " queries"]:
+        """Where there is any error at all."""
+        return (self.d.amax(dim=1) > 0) | (self.a.amax(dim=1) > 0)
 
     def plus(self, other: Allowances) -> Allowances:
         """The allowances of a sum of two errors."""
@@ -153,6 +162,15 @@ class Bounds:
     def prediction(self) -> Bool[Tensor, " queries"]:
         """Whether exact and approximate prediction are certified to agree: strictly less than all of the margin."""
         return self.margin_use < 1
+
+
+def least_margin(
+    scores: Float[Tensor, "queries classes"], error: Float[Tensor, " queries"] | None = None
+) -> Float[Tensor, " queries"]:
+    """The score of the top class minus the second largest, and minus 2 `error`, the rounding of both; at least 0."""
+    top_score, top = scores.max(dim=1)
+    gap = top_score - without(scores, top, -torch.inf).amax(dim=1)
+    return (gap if error is None else gap - 2 * error).clamp_min(0)
 
 
 def margin_use(

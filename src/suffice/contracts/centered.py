@@ -10,12 +10,14 @@ from torch import Tensor
 
 from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
-from suffice.contracts.conditioned import conditioned_bounds, log_loss_size, log_total_variation
+from suffice.contracts.centered_series import centered_series
+from suffice.contracts.conditioned import conditioned_in_logs, log_loss_size, log_total_variation
 from suffice.contracts.estimate import Scout
 from suffice.contracts.intervals import Intervals, log_fall, probability_intervals
+from suffice.contracts.plain import in_plain_arithmetic
 from suffice.numerics.softmax import at_class, without
 
-__all__ = ["CENTERED", "centered_bounds"]
+__all__ = ["CENTERED", "centered_bounds", "centered_in_logs", "log_redistribution"]
 
 
 def centered_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
@@ -23,11 +25,17 @@ def centered_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
 
     Needs `head.distances`. A common shift of all errors changes nothing downstream, so the vector d may be replaced as
     a whole by |e_j - e_w| <= to_top_j (never class by class). Never larger than `conditioned_bounds`.
+    In plain arithmetic where the row allows it (docs/theory, 6.12), else in the log domain.
     """
     if head.distances is None:
         raise ValueError("Expected head.distances for the centred contract, but got None")
+    return in_plain_arithmetic(head, allowances, centered_in_logs, centered=True)
+
+
+def centered_in_logs(head: SoftmaxHead, allowances: Allowances) -> Bounds:
+    """The same in the log domain, at every row."""
     own = probability_intervals(head.log_probabilities, allowances.d)
-    paper = conditioned_bounds(head, allowances, own)
+    paper = conditioned_in_logs(head, allowances, own)
     d, d_y = allowances.d, at_class(allowances.d, head.target)[:, None]
     top = head.log_probabilities.argmax(dim=1)
     to_target = d + d_y if allowances.to_target is None else torch.minimum(allowances.to_target, d + d_y)
@@ -88,4 +96,5 @@ CENTERED = Contract(
     never_above=frozenset({"geometry", "conditioned"}),
     needs=Needs.DISTANCES | Needs.MATCHED_GAPS,
     estimate=partial(Scout, centered=True),
+    series=centered_series,
 )

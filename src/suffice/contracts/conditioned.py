@@ -14,10 +14,18 @@ from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.estimate import Scout
 from suffice.contracts.geometry import geometry_bounds
 from suffice.contracts.intervals import Intervals, log_fall, probability_intervals
+from suffice.contracts.plain import in_plain_arithmetic
 from suffice.contracts.series import conditioned_series
 from suffice.numerics.softmax import at_class, without
 
-__all__ = ["CONDITIONED", "conditioned_bounds", "log_loss_size", "log_ratio_term", "log_total_variation"]
+__all__ = [
+    "CONDITIONED",
+    "conditioned_bounds",
+    "conditioned_in_logs",
+    "log_loss_size",
+    "log_ratio_term",
+    "log_total_variation",
+]
 
 
 def log_loss_size(head: SoftmaxHead, movement: Float[Tensor, "queries classes"]) -> Float[Tensor, " queries"]:
@@ -43,12 +51,17 @@ def log_ratio_term(head: SoftmaxHead, a: Float[Tensor, "queries classes"]) -> Fl
     return without(head.log_probabilities + torch.log(both), head.target, -torch.inf).logsumexp(dim=1)
 
 
-def conditioned_bounds(head: SoftmaxHead, allowances: Allowances, intervals: Intervals | None = None) -> Bounds:
+def conditioned_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     """B_L, B_P and B_g of eq:objective-contract-main, each no larger than the geometry-only bound.
 
     Assumes |e_j| <= d_j, ratio errors at most a_j and |h_j| <= H. The prediction test is the paper's, margin > 2 max d.
-    `intervals` are those of d, if they are at hand.
+    In plain arithmetic where the row allows it (docs/theory, 6.12), else in the log domain.
     """
+    return in_plain_arithmetic(head, allowances, conditioned_in_logs, centered=False)
+
+
+def conditioned_in_logs(head: SoftmaxHead, allowances: Allowances, intervals: Intervals | None = None) -> Bounds:
+    """The same in the log domain, at every row. `intervals` are those of d, if they are at hand."""
     d = allowances.d
     base = geometry_bounds(head, allowances)
     if intervals is None:

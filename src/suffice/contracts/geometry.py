@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from suffice.contracts.base import Contract
-from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
+from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, least_margin
 from suffice.numerics.softmax import at_class
 
 __all__ = ["GEOMETRY", "geometry_bounds"]
@@ -21,15 +21,20 @@ def geometry_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     tv = torch.tanh(d / 2)
     ratio = allowances.a.amax(dim=1) + at_class(allowances.a, head.target)
 
+    moving = allowances.moving()
+
     def outward(bound: Tensor) -> Tensor:
-        return head.outward(bound, allowances, conditioned=False)
+        return head.raised(bound, moving, conditioned=False)
+
+    # one movement for all classes: the least gap uses most; a gap of 0, and one that is not known, is a tie
+    gap = least_margin(head.log_probabilities, head.log_error)
 
     return Bounds(
         loss=outward(at_class(allowances.d, head.target) + d),
         # no two distributions are further apart than 1
         probability=torch.where(head.known, outward(tv).clamp_max(1), torch.inf),
         gradient=outward((2 * head.h_bound * tv + ratio) * head.gradient_scale),
-        margin_use=margin_use(head.log_probabilities, outward(2 * d)[:, None].expand_as(allowances.d), head.log_error),
+        margin_use=torch.where(gap > 0, outward(2 * d) / gap, torch.inf),
     )
 
 

@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, SoftmaxHead
-from suffice.numerics.softmax import at_class, log_exclusive, without
+from suffice.contracts.plain import exclusive
+from suffice.numerics.softmax import at_class, without
 
 __all__ = ["Sensitivity", "first_order"]
 
@@ -32,7 +33,7 @@ def first_order(head: SoftmaxHead, unit: Allowances) -> Sensitivity:
     pi, g = head.log_probabilities.exp(), unit.d
     others = without(pi, head.target, 0.0)
     loss = (others * (g + at_class(g, head.target)[:, None])).sum(dim=1)
-    spread = (pi * log_exclusive(head.log_probabilities).exp() * g).sum(dim=1)
+    spread = (pi * exclusive(pi) * g).sum(dim=1)
     probability = torch.minimum(g.amax(dim=1) / 2, spread)
     ratio = (others * (unit.a + at_class(unit.a, head.target)[:, None])).sum(dim=1)
     return Sensitivity(

@@ -18,12 +18,25 @@ from suffice.contracts.base import Enclosure
 from suffice.contracts.bounds import Allowances, SoftmaxHead
 from suffice.numerics.softmax import class_mask
 
-__all__ = ["MOST_MASS", "Moments", "Sums", "conditioned_series", "moments", "sums_over_classes"]
+__all__ = [
+    "LEAST",
+    "LEAST_SUM",
+    "MOST_MASS",
+    "Moments",
+    "Sums",
+    "conditioned_series",
+    "deviations",
+    "expm1_above",
+    "moments",
+    "sums_over_classes",
+]
 
 # Past this share of the mass on one class, plain subtractions lose digits: such rows go to direct evaluation.
 MOST_MASS = 1 - 1e-3
-# Allowances that the series are used for, against underflow of their powers.
-_LEAST = 1e-80
+# Allowances that the series are used for, and the least sums, against underflow of third powers: with b at most
+# 1/LEAST, what underflows is off by b^3 2^-1022, far below a rounding of b LEAST_SUM.
+LEAST = 1e-60
+LEAST_SUM = 1e-90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +44,10 @@ class Moments:
     """What the series need of a state: sums over classes of probabilities times powers of the unit allowances g_j.
 
     `peak` is the largest probability, `rest` is 1 - pi_y, `first`..`third` are sum_{i != y} pi_i (g_i + g_y)^k,
-    `largest` is max g, `spread` is sum_j pi_j (1 - pi_j) g_j, `curvature` is Q = sum_j pi_j |m_j'/2 - t_j'^2| with
-    t_j' and m_j' the first two moments of g_i + g_j over i != j (6.8), `ratio` is the ratio term at factor 1, and
-    `scale` the gradient's.
+    `largest` is max g, `spread` is sum_j pi_j (1 - pi_j) g_j, `curvature` is Q = sum_j pi_j |m_j'/2 - t_j'^2| and
+    `twist` is K = sum_j pi_j (q_j'/6 - t_j' m_j' + t_j'^3), with t_j', m_j' and q_j' the first three moments of
+    g_i + g_j over i != j (6.8), `ratio` is the ratio term at factor 1, `largest_ratio` is max a, and `scale` the
+    gradient's.
     """
 
     peak: Float[Tensor, " queries"]
@@ -44,22 +58,22 @@ class Moments:
     largest: Float[Tensor, " queries"]
     spread: Float[Tensor, " queries"]
     curvature: Float[Tensor, " queries"]
+    twist: Float[Tensor, " queries"]
     ratio: Float[Tensor, " queries"]
+    largest_ratio: Float[Tensor, " queries"]
     scale: Float[Tensor, " queries"]
 
     def loss(self, b: Float[Tensor, " queries"]) -> Enclosure:
         """log(1 + S): S is the cubic of its moments plus at most its last term times expm1(2 b max g)."""
         last = b * b * b * self.third / 6
         cubic = b * self.first + b * b * self.second / 2 + last
-        return Enclosure(lower=torch.log1p(cubic), upper=torch.log1p(cubic + last * _expm1_above(2 * b * self.largest)))
+        return Enclosure(lower=torch.log1p(cubic), upper=torch.log1p(cubic + last * expm1_above(2 * b * self.largest)))
 
     def probability(self, b: Float[Tensor, " queries"]) -> Enclosure:
-        """min(tanh(b max g/2), c b + Q b^2/2 +- 8 e^{3 zeta} (b max g)^2 c b), zeta = 2 b max g."""
-        reach = b * self.largest
-        middle = b * self.spread + 0.5 * b * b * self.curvature
-        width = 8 * torch.exp(6 * reach) * reach * reach * b * self.spread
-        cap = torch.tanh(reach / 2)
-        return Enclosure(lower=torch.minimum(cap, middle - width), upper=torch.minimum(cap, middle + width))
+        """min(tanh(b max g/2), c b + Q b^2/2 + K b^3/2 +- 14 e^{4 zeta} (b max g)^3 c b), zeta = 2 b max g."""
+        line = b * self.spread
+        middle = line + 0.5 * b * b * (self.curvature + b * self.twist)
+        return deviations(middle, line, b * self.largest)
 
     def gradient(self, b: Float[Tensor, " queries"]) -> Enclosure:
         """(2 B_P + b ratio)/tau."""
@@ -78,15 +92,24 @@ class Moments:
 
     def usable(self) -> Bool[Tensor, " queries"]:
         """Where no subtraction loses digits, and third powers of allowances neither underflow nor overflow."""
-        inside = (self.peak <= MOST_MASS) & (self.largest > _LEAST) & (self.largest < 1 / _LEAST)
-        return inside & (torch.stack(list(self.slopes().values())).amin(dim=0) > _LEAST**2)
+        inside = (self.peak <= MOST_MASS) & (self.largest > LEAST) & (self.largest < 1 / LEAST)
+        # a probability that vanishes is then nothing beside a sum, whatever it is multiplied by
+        inside &= self.largest_ratio < 1 / LEAST
+        return inside & (torch.stack(list(self.slopes().values())).amin(dim=0) > LEAST_SUM)
 
     def near(self, b: Float[Tensor, " queries"], factor: float) -> Bool[Tensor, " queries"]:
         """b max g <= factor: the remainders are derived up to 1/4."""
         return b * self.largest <= factor
 
 
-def _expm1_above(x: Tensor) -> Tensor:
+def deviations(middle: Tensor, line: Tensor, reach: Tensor) -> Enclosure:
+    """Total variation from its third order and its first: `reach` is b max g (6.8b)."""
+    width = 14 * torch.exp(8 * reach) * reach * reach * reach * line
+    cap = torch.tanh(reach / 2)
+    return Enclosure(lower=torch.minimum(cap, middle - width), upper=torch.minimum(cap, middle + width))
+
+
+def expm1_above(x: Tensor) -> Tensor:
     """At least expm1(x) for x >= 0: x e^x. (Compiled expm1 loses its digits near 0; this does not subtract.)"""
     return x * torch.exp(x)
 
@@ -94,7 +117,8 @@ def _expm1_above(x: Tensor) -> Tensor:
 class Sums(NamedTuple):
     """Sums and maxima over classes, from which `Moments` are made; w_j are weights and pi_j = w_j/total.
 
-    `others` are sum_{i != y} w_i g_i^k for k = 0..3, `ratio` is sum_{i != y} w_i a_i and a_y, or empty for a_j = 1.
+    `others` are sum_{i != y} w_i g_i^k for k = 0..3, `ratio` is sum_{i != y} w_i a_i, a_y and max a, or empty for
+    a_j = 1.
     """
 
     total: Tensor
@@ -104,6 +128,7 @@ class Sums(NamedTuple):
     largest: Tensor
     spread: Tensor
     curvature: Tensor
+    twist: Tensor
     ratio: tuple[Tensor, ...]
 
 
@@ -116,17 +141,26 @@ def sums_over_classes(
 ) -> Sums:
     """Two passes over classes, without a division. `ratio` None stands for a_j = 1.
 
-    Here 1 - pi_j and total minus self are plain subtractions: with every pi_j <= 1 - 1e-3 they lose three digits of
-    sixteen. Other rows do not belong here. Masks instead of scatter and gather, and nothing but sums: this fuses.
+    1 - pi_j is a sum of its own for the largest class, and a subtraction of at most half of the total for others. In
+    corrections total minus self is a plain subtraction: with every pi_j <= 1 - 1e-3 that loses three digits of sixteen.
+    Other rows do not belong here. Masks instead of scatter and gather, and nothing but sums: this fuses.
     """
     others = torch.where(is_target, 0.0, weights)
     own = weights * unit
     squares = own * unit
-    away = total - weights
+    top = weights.amax(dim=1, keepdim=True)
+    is_top = weights == top
+    # several may be largest, and then none has more than half
+    besides = torch.where(is_top, 0.0, weights).sum(dim=1, keepdim=True)
+    away = torch.where(is_top, besides + (is_top.sum(dim=1, keepdim=True) - 1) * top, total - weights)
     mean = own.sum(dim=1, keepdim=True) - own
     square = squares.sum(dim=1, keepdim=True) - squares
+    cubes = squares * unit
+    cube = cubes.sum(dim=1, keepdim=True) - cubes
     t = mean + unit * away
     m = square + unit * (2 * mean + unit * away)
+    q = cube + unit * (3 * square + unit * (3 * mean + unit * away))
+    half_second = 0.5 * total * m - t * t
     first, second = others * unit, others * unit * unit
     return Sums(
         total=total.squeeze(1),
@@ -135,8 +169,12 @@ def sums_over_classes(
         at_target=torch.where(is_target, unit, 0.0).sum(dim=1),
         largest=unit.amax(dim=1),
         spread=(own * away).sum(dim=1),
-        curvature=(weights * (0.5 * total * m - t * t).abs()).sum(dim=1),
-        ratio=() if ratio is None else ((others * ratio).sum(dim=1), torch.where(is_target, ratio, 0.0).sum(dim=1)),
+        curvature=(weights * half_second.abs()).sum(dim=1),
+        # q/6 - t m + t^3 = q/6 - t (m/2 + (m/2 - t^2)), in the units of the weights
+        twist=(weights * (total * total * q / 6 - t * (0.5 * total * m + half_second))).sum(dim=1),
+        ratio=()
+        if ratio is None
+        else ((others * ratio).sum(dim=1), torch.where(is_target, ratio, 0.0).sum(dim=1), ratio.amax(dim=1)),
     )
 
 
@@ -154,7 +192,9 @@ def moments(sums: Sums, scale: Float[Tensor, " queries"]) -> Moments:
         largest=sums.largest,
         spread=sums.spread * per_total * per_total,
         curvature=sums.curvature * per_total * per_total * per_total,
+        twist=sums.twist * per_total * per_total * per_total * per_total,
         ratio=2 * rest if not sums.ratio else sums.ratio[0] * per_total + rest * sums.ratio[1],
+        largest_ratio=torch.ones_like(rest) if not sums.ratio else sums.ratio[2],
         scale=scale,
     )
 

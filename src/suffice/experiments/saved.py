@@ -80,13 +80,14 @@ class Saved:
         return found
 
     def described(self) -> Columns:
-        """Id, dimension, temperature, source and number of classes of every chosen state."""
+        """Id, dimension, temperature, source, number of classes and largest concentration of every chosen state."""
         rows = [
-            (batch.ids[i], batch.states.bank.dim, tau, batch.source[i], batch.states.bank.num_classes)
+            (batch.ids[i], batch.states.bank.dim, tau, batch.source[i], batch.states.bank.num_classes, largest)
             for batch in self.batches()
+            for largest in [float(batch.states.bank.concentrations.max())]
             for i, tau in enumerate(batch.states.temperature.tolist())
         ]
-        names = ("id", "dim", "temperature", "source", "classes")
+        names = ("id", "dim", "temperature", "source", "classes", "concentration")
         return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
     def spread(self, count: int = 12, most_classes: int = 128) -> list[tuple[int, States]]:

@@ -11,18 +11,43 @@ from suffice.certificates.certify import certify
 from suffice.nn.proco import ProCoLoss
 from suffice.pairs.base import Pair
 from suffice.pairs.debye import DebyePair
+from suffice.states import States
 from suffice.tolerances.tolerance import tolerance
 
-__all__ = ["ToleranceMonitor"]
+__all__ = ["MonitorReport", "ToleranceMonitor"]
 
 _QUANTILES = (0.05, 0.5, 0.95)
+
+
+class MonitorReport(dict[str, float | int | str]):
+    """What a monitor reports, as a plain dict; `numbers` and `words` are its two halves, for loggers that take one.
+
+    >>> MonitorReport({"suffice/states": 4, "suffice/binding": "loss"}).numbers
+    {'suffice/states': 4}
+    """
+
+    @property
+    def numbers(self) -> dict[str, float | int]:
+        """What can be drawn over steps."""
+        return {name: value for name, value in self.items() if not isinstance(value, str)}
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What cannot: the budget that binds most often, the scope."""
+        return {name: value for name, value in self.items() if isinstance(value, str)}
 
 
 class ToleranceMonitor:
     """Every `every`-th call, the tolerance and the verdicts of `sample` states of the batch, else None.
 
-    A skipped call only counts: it touches no tensor, so that it forces no synchronisation with a device. Scope
+    A call between only counts: it touches no tensor, so that it forces no synchronisation with a device. Scope
     `analytic`, as everything that `certify` says.
+
+    What a batch contains never raises: rows that are no states (features that are not finite, labels of no class) are
+    left out, "suffice/skipped" counts them, and a batch without a state, or with class statistics that are no bank, is
+    reported with 0 "suffice/states".
+
+    `state_dict` keeps the count of calls for a checkpoint. A report is a dict; `report.numbers` leaves out its words.
 
     >>> loss = ProCoLoss(num_classes=10, dim=128)
     >>> monitor = ToleranceMonitor(loss, Budgets(loss=1e-5, gradient=1e-5), every=50, sample=64)
@@ -51,23 +76,23 @@ class ToleranceMonitor:
         self.step = -1
 
     @torch.no_grad()
-    def __call__(
-        self, features: Float[Tensor, "queries dim"], labels: Int[Tensor, " queries"]
-    ) -> dict[str, float | int | str] | None:
+    def __call__(self, features: Float[Tensor, "queries dim"], labels: Int[Tensor, " queries"]) -> MonitorReport | None:
         """Report on this step, or None if it is not one to report on."""
         self.step += 1
         if self.step % self.every:
             return None
-        # evenly spaced rows: a batch is shuffled already, and this repeats exactly
-        rows = torch.linspace(0, len(features) - 1, min(self.sample, len(features)), device=features.device).long()
-        states = self.loss.states(features[rows], labels[rows])
+        states, skipped = self._states(features, labels)
+        if states is None:
+            return MonitorReport({"suffice/step": self.step, "suffice/states": 0, "suffice/skipped": skipped})
         certificate = certify(states, self.budgets, self.pair, self.contract)
         result = tolerance(states, self.budgets, self.pair, self.contract)
         bounded = result.b[torch.as_tensor(result.status == "bounded", device=result.b.device)]
         names, numbers = _counted(result.binding)
-        report: dict[str, float | int | str] = {
+        report = MonitorReport()
+        report |= {
             "suffice/step": self.step,
             "suffice/states": len(states),
+            "suffice/skipped": skipped,
             "suffice/certified": float((certificate.verdict == "certified").mean()),
             "suffice/headroom_min": float(certificate.headroom.min()),
             "suffice/headroom_median": float(certificate.headroom.median()),
@@ -80,6 +105,33 @@ class ToleranceMonitor:
             values = torch.quantile(bounded, torch.tensor(_QUANTILES, dtype=bounded.dtype, device=bounded.device))
             report |= {f"suffice/b_q{100 * q:02.0f}": v for q, v in zip(_QUANTILES, values.tolist(), strict=True)}
         return report
+
+    def state_dict(self) -> dict[str, int]:
+        """What a resumed run needs to report on the same steps."""
+        return {"step": self.step}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on where another monitor was."""
+        if set(state) != {"step"}:
+            raise ValueError(f"Expected a state with 'step', but got {sorted(state)}")
+        self.step = int(state["step"])
+
+    def _states(self, features: Tensor, labels: Tensor) -> tuple[States | None, int]:
+        """Some of the rows that are states, and how many rows of the batch are none."""
+        # as int64: a number of classes may be past the labels' own type
+        labels, classes = labels.long(), self.loss.statistics.num_classes
+        right = torch.isfinite(features).all(dim=1) & (labels >= 0) & (labels < classes)
+        good = right.nonzero()[:, 0]
+        skipped = len(features) - len(good)
+        if not len(good):
+            return None, skipped
+        # evenly spaced rows: a batch is shuffled already, and this repeats exactly
+        rows = good[torch.linspace(0, len(good) - 1, min(self.sample, len(good)), device=good.device).long()]
+        try:
+            return self.loss.states(features[rows], labels[rows]), skipped
+        except ValueError:
+            # no bank: a mean direction that is not finite, say, or a class of one sample without a cap
+            return None, len(features)
 
 
 def _counted(binding: object) -> tuple[list[str], list[int]]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from suffice.budgets import Budgets
 from suffice.certificates.adaptive import Adaptive, adaptive
 from suffice.nn import primitives
-from suffice.nn.statistics import ClassStatistics
+from suffice.nn.statistics import IGNORED, ClassStatistics
 from suffice.states import States
 
 __all__ = ["ProCoLoss"]
@@ -60,21 +60,44 @@ class ProCoLoss(nn.Module):
         self.statistics = ClassStatistics(num_classes, dim, estimate=estimate, cap=cap, seed=seed, dtype=dtype)
         counts = torch.ones(num_classes) if class_counts is None else torch.as_tensor(class_counts)
         counts = counts.to(torch.float64)
-        if counts.shape != (num_classes,) or not bool((counts > 0).all()):
-            raise ValueError(f"Expected {num_classes} class_counts > 0, but got {tuple(counts.shape)}")
+        if counts.shape != (num_classes,):
+            raise ValueError(f"Expected {num_classes} class_counts > 0, but got shape {tuple(counts.shape)}")
+        for wrong in (~((counts > 0) & torch.isfinite(counts))).nonzero()[:1, 0].tolist():
+            raise ValueError(
+                f"Expected {num_classes} class_counts > 0, but class {wrong} has {counts[wrong].item():g}; "
+                "leave the class out, or give it a count of 1"
+            )
         self.register_buffer("biases", torch.log(counts / counts.sum()).to(dtype))
 
     def forward(self, features: Float[Tensor, "queries dim"], labels: Int[Tensor, " queries"]) -> Tensor:
-        """The mean loss of a batch; in training mode the statistics are updated first."""
+        """The mean loss of a batch; in training mode the statistics are updated first.
+
+        Rows of label -100 are left out of the mean and of the statistics, as torch's losses do. A batch without any
+        other row has a loss of 0, whose gradient is zero.
+        """
         with torch.autocast(features.device.type, enabled=False):
-            unit = self._unit(features)
+            unit, labels = self._unit(features), labels.long()
+            if not len(unit):
+                return unit.sum()
             if self.training:
                 self.statistics.update(unit, labels)
             if self.adaptive is not None:
-                states = States(self.statistics.bank(self.biases), unit, labels, self.temperature)
-                self.last = adaptive(states, self.adaptive)
-                return self.last.loss.mean().to(unit.dtype)
-            return nn.functional.cross_entropy(self._scores(unit, adjusted=True), labels)
+                return self._adaptive(unit, labels, self.adaptive)
+            scores = self._scores(unit, adjusted=True)
+            total = nn.functional.cross_entropy(scores, labels, ignore_index=IGNORED, reduction="sum")
+            return total / (labels != IGNORED).sum().clamp_min(1)
+
+    def _adaptive(self, unit: Tensor, labels: Tensor, budgets: Budgets) -> Tensor:
+        """The same on rungs; a row that is not finite is on none, and makes the loss not a number, as it does there."""
+        asked = labels != IGNORED
+        finite = torch.isfinite(unit).all(dim=1)
+        rows = asked & finite
+        total = unit[asked & ~finite].sum()
+        if bool(rows.any()):
+            states = States(self.statistics.bank(self.biases), unit[rows], labels[rows], self.temperature)
+            self.last = adaptive(states, budgets)
+            total = total + self.last.loss.sum().to(unit.dtype)
+        return total / asked.sum().clamp_min(1)
 
     def logits(
         self, features: Float[Tensor, "queries dim"], *, adjusted: bool = False

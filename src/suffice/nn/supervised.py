@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from suffice.nn import primitives
+from suffice.nn.statistics import IGNORED
 from suffice.objectives.sampling import sample_vmf
 from suffice.states import ClassBank, States
 
@@ -67,17 +68,26 @@ class SupervisedVMFLoss(nn.Module):
         labels: Int[Tensor, " queries"],
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """The mean loss of a batch, with fresh samples."""
+        """The mean loss of a batch, with fresh samples.
+
+        Rows of label -100 are left out, as torch's losses do. A batch without any other row has a loss of 0, whose
+        gradients are zero.
+        """
         with torch.autocast(embeddings.device.type, enabled=False):
             z, w, beta = self._wide(embeddings)
+            if not len(z):
+                return z.sum() + 0 * (w.sum() + beta)
             a, k = torch.linalg.vector_norm(z, dim=1), torch.linalg.vector_norm(w, dim=1)
             mu_z, mu = nn.functional.normalize(z, dim=1), nn.functional.normalize(w, dim=1)
             s = self._samples(mu_z, a.detach(), generator)
             q = primitives.scores(self.nu, beta * s, mu, k, self.order)
             normaliser = q.logsumexp(dim=1).view(len(z), -1).mean(dim=1)
-            cosine = (mu_z * mu[labels]).sum(dim=1)
-            strength = primitives.ratio(self.nu, a, self.order) * primitives.ratio(self.nu, k, self.order)[labels]
-            return (normaliser - beta * strength * cosine).mean()
+            asked = labels.long() != IGNORED
+            owner = torch.where(asked, labels.long(), 0)
+            cosine = (mu_z * mu[owner]).sum(dim=1)
+            strength = primitives.ratio(self.nu, a, self.order) * primitives.ratio(self.nu, k, self.order)[owner]
+            losses = torch.where(asked, normaliser - beta * strength * cosine, 0.0)
+            return losses.sum() / asked.sum().clamp_min(1)
 
     def logits(self, embeddings: Float[Tensor, "queries dim"]) -> Float[Tensor, "queries classes"]:
         """beta R(a) R(k_j) cos(z, w_j) - E_s(...), whose second term is common to all classes and left out."""

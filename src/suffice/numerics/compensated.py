@@ -12,6 +12,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
+from suffice.numerics.compiling import traced_constant
 from suffice.numerics.formats import FORMATS, format_of
 
 __all__ = ["log", "quotient", "safe_length", "squared_radius", "two_product", "two_sum"]
@@ -26,7 +27,7 @@ def two_sum(a: Tensor, b: Tensor) -> Compensated:
     return high, (a - (high - part)) + (b - part)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@traced_constant
 def _splitter(dtype: torch.dtype) -> float:
     """2^s + 1, with s a little more than half of the significand's bits; torch.compile takes it as a constant."""
     if dtype not in FORMATS:

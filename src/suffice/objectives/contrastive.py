@@ -47,9 +47,20 @@ def evaluate(states: States, pair: Pair) -> Evaluation:
     The gradient is taken in f, with class statistics, biases and temperature held fixed. What is returned is the
     float64 execution of the surrogate; `certify` bounds the surrogate's mathematical error, not its rounding.
     """
+    _check(states, pair)
     parts = [_evaluate(part, pair) for part in states.chunks()]
     names = ("scores", "log_probabilities", "loss", "gradient", "margin", "prediction")
     return Evaluation(**{name: torch.cat([getattr(part, name) for part in parts]) for name in names})
+
+
+def _check(states: object, *pairs: object) -> None:
+    if not isinstance(states, States):
+        raise TypeError(
+            f"Expected states to be States, but got {type(states).__name__}; sf.States(bank, features, ...)"
+        )
+    for pair in pairs:
+        if isinstance(pair, type) or not isinstance(pair, Pair):
+            raise TypeError(f"Expected a pair, but got {type(pair).__name__}; for example sf.DebyePair(order=2)")
 
 
 def _evaluate(states: States, pair: Pair) -> Evaluation:
@@ -105,6 +116,7 @@ class GradientMechanism:
 
 def gradient_mechanism(states: States, pair: Pair, exact: Pair, *, by_class: bool = False) -> GradientMechanism:
     """Split the gradient difference of two pairs; `exact` stands for the exact side (a higher order, say)."""
+    _check(states, pair, exact)
     geometry = states.geometry()
     q_hat, q = class_scores(states, geometry, pair), class_scores(states, geometry, exact)
     log_pi, log_p = log_softmax(q_hat), log_softmax(q)

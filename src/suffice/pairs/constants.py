@@ -9,6 +9,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from suffice.numerics.compiling import traced_constant
+
 __all__ = [
     "CLOSED_FORM",
     "MAX_ORDER",
@@ -100,7 +102,7 @@ def minimum_nu(order: int) -> Fraction:
     return min(row.nu_min for row in CLOSED_FORM if row.order == order)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@traced_constant
 def valid_orders(nu: float) -> tuple[int, ...]:
     """The orders of the ladder that are proved at this nu; the comparison is exact."""
     return _valid_orders(float(nu))
@@ -126,7 +128,7 @@ def closed_form_constant(order: int, nu: float | Tensor) -> float | Tensor:
     return constant
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@traced_constant
 def _constant_at(order: int, nu: float) -> float:
     row = next(row for row in CLOSED_FORM if row.order == order and Fraction(nu) >= row.nu_min)
     return nu / (2 * (nu + 1)) if row.value is None else float(row.value)

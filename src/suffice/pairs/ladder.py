@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from suffice.numerics.compensated import squared_radius
+from suffice.numerics.compiling import traced_constant
 from suffice.numerics.derivatives import with_derivative
 from suffice.pairs.coefficients import (
     derivative_polynomial,
@@ -62,7 +63,7 @@ def _exact_table(kind: str, order: int) -> _Table:
     return tuple(tuple(float(p[j]) if j < len(p) else 0.0 for p in shifted) for j in range(size))
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@traced_constant
 def _constant_table(kind: str, order: int) -> _Table:
     return _exact_table(kind, order)
 

@@ -129,10 +129,24 @@ class AnalyticRealized(Realized):
         """
         geometry, off, scores, pair = self.geometry, self.off, self.scores, self.pair
         nu, k = geometry.nu, geometry.concentrations
-        moved = off.of_gap / (2 * (nu + off.s_r)) + self._moved
+        moved = off.of_gap / (2 * (nu + off.s_r))
+        moved = moved + self._moved_at_most(moved)
         formula = pair.rounding(nu, k, geometry.radii, geometry.squared_gaps)
         bias = unit_roundoff(scores.dtype) * scores.abs() + 4 * smallest_normal(scores.dtype)
         return above(moved + formula + bias, FEW)
+
+    def _moved_at_most(self, beside: Tensor) -> Tensor:
+        """`_moved`, or one number a row that is no less and no more than a millionth of the largest `beside` it.
+
+        An allowance over x falls with x: over squares, no integral of the row is larger than that of the longest
+        interval from the least radius.
+        """
+        off, nu = self.off, self.geometry.nu
+        if "_moved" in vars(self):
+            return self._moved
+        row = moved_allowance(self.pair, nu, off.low.amin(dim=1), off.of_gap.amax(dim=1))[:, None]
+        small = row <= 1e-6 * beside.amax(dim=1, keepdim=True)
+        return row if bool(small.all()) else torch.where(small, row, self._moved)
 
     @cached_property
     def top(self) -> Int[Tensor, " queries"]:
@@ -169,7 +183,15 @@ class AnalyticRealized(Realized):
 
     def unit(self, needs: Needs = Needs.NOTHING) -> Allowances:
         """A ratio error of at most 1 everywhere."""
-        return uniform_allowances(self._ends, (self.states.labels, self.top) if Needs.MATCHED_GAPS in needs else None)
+        return self._uniform_matched if Needs.MATCHED_GAPS in needs else self._uniform
+
+    @cached_property
+    def _uniform(self) -> Allowances:
+        return uniform_allowances(self._ends, None)
+
+    @cached_property
+    def _uniform_matched(self) -> Allowances:
+        return uniform_allowances(self._ends, (self.states.labels, self.top))
 
     def simple(self) -> Allowances:
         """Those of the pair's simple envelope, if it has one."""

@@ -19,6 +19,10 @@ __all__ = ["class_distances", "smooth_slopes"]
 
 # Below this radius A/x is its limit to all digits.
 _SMALL_RADIUS = 1e-100
+# Past this share of the mass the mean is so near the top class's vector that their distance is formed directly.
+_DOMINATES = 0.8
+# And where the squares were widened by more than this before the root.
+_NARROW = 1e-9
 
 
 def smooth_slopes(geometry: Geometry, pair: Pair) -> Float[Tensor, "queries classes"]:
@@ -39,7 +43,7 @@ def class_distances(
 
     The exact hhat_j = slope v_j have slopes within `slope_error` of the computed ones, |v_j| <= high_j, and
     log-probabilities within the head's `log_error`. For the computed vectors x_j, |x_j - c|^2 comes from two matrix
-    products. Where one class dominates c is close to it, and this would be all error: for the top class
+    products. Where one class dominates c is close to it, and this would be all error: there, for the top class,
     x_w - c = pibar_w (x_w - sum_{j != w} (pi_j/pibar_w) x_j), pibar_w the sum of the others, is formed directly. Both
     sides move by at most e^{2 omega} - 1 of distances between vectors if log-probabilities move by omega.
     """
@@ -55,6 +59,29 @@ def class_distances(
     rho = _by_squares(states, geometry, off, slopes, size, pi, gamma)
     moved = ((pi * away).sum(dim=1) + torch.expm1(2 * error) * (pi * rho).sum(dim=1)) * torch.exp(error)
 
+    found = rho + away + moved[:, None]
+    # where no class dominates and nothing cancels, the squares are as good for the top class as for the others
+    peak, top = pi.max(dim=1)
+    unit = at_class(size, top) + (pi * size).sum(dim=1)
+    widened = gamma * unit**2 + at_class(slopes, top) ** 2 * at_class(off.of_gap, top)
+    rough = (peak > _DOMINATES) | ~(widened <= _NARROW * at_class(rho, top) ** 2)
+    rows = rough.nonzero().squeeze(1)
+    if len(rows):
+        if len(rows) == len(pi):
+            nearest = _of_top(states, head, slopes, size, away, rho, gamma)
+        else:
+            nearest = _of_top(states[rows], head[rows], slopes[rows], size[rows], away[rows], rho[rows], gamma)
+        found[rows, log_pi.argmax(dim=1)[rows]] = nearest
+    # outward: a distance that underflowed is the smallest normal number
+    return above(found, 126, positive=True)
+
+
+def _of_top(
+    states: States, head: SoftmaxHead, slopes: Tensor, size: Tensor, away: Tensor, rho: Tensor, gamma: float
+) -> Float[Tensor, " queries"]:
+    """rho_w of the most probable class, from shares of the others."""
+    assert head.log_error is not None
+    log_pi, error = head.log_probabilities, head.log_error
     top = log_pi.argmax(dim=1)
     others = without(log_pi, top, -torch.inf)
     log_rest = others.logsumexp(dim=1)
@@ -71,9 +98,7 @@ def class_distances(
     # to grow is more than enough: a share times the mass of the others is a probability, and how much larger that may
     # be is counted with the mass below
     nearest = direct + gamma * over_both(size) + over_both(away) + torch.expm1(2 * error) * over_both(rho)
-    rho = (rho + away + moved[:, None]).scatter(1, top[:, None], (nearest * torch.exp(log_rest + error))[:, None])
-    # outward: a distance that underflowed is the smallest normal number
-    return above(rho, 126, positive=True)
+    return nearest * torch.exp(log_rest + error)
 
 
 def _by_squares(

@@ -99,7 +99,9 @@ def geometry_error(
     # where the clamp acted, the exact value lies within the rounding of the square. (No bound needs it: the clamp acts
     # only where |u| > k/2, and there the roundings of the two products are at least 13 u k^2, beside the u k^2 by which
     # the exact value may lie below the rounded square.)
-    error = error + torch.where(gaps <= -(k_hat * k_hat) * (1 - 4 * u), 4 * u * k * k, 0.0)
+    clamped = gaps <= -(k_hat * k_hat) * (1 - 4 * u)
+    if bool(clamped.any()):
+        error = error + torch.where(clamped, 4 * u * k * k, 0.0)
     if not format_of(dtype).has_small_squares:
         # what underflows is lost absolutely, a feature before it is divided by the temperature; elsewhere the 1e-150
         # in the length is more than that
@@ -115,7 +117,8 @@ def geometry_error(
     if dtype == states.features.dtype:
         # no input was converted, and without a feature nothing was rounded: r is k
         still = (states.features == 0).all(dim=1, keepdim=True)
-        of_gap, low, high = (torch.where(still, exact, x) for exact, x in ((of_k, of_gap), (k, low), (k, high)))
+        if bool(still.any()):
+            of_gap, low, high = (torch.where(still, exact, x) for exact, x in ((of_k, of_gap), (k, low), (k, high)))
     nu = bank.nu
     return GeometryError(
         of_gap=of_gap,

@@ -8,29 +8,49 @@ from typing import Any
 from suffice.audits.ledger import read_header, read_results
 from suffice.audits.plan import Plan
 from suffice.certificates.certify import certify
+from suffice.reports.printable import one_line
+from suffice.store.manifest import CollectionError
 from suffice.store.reader import Collection
 from suffice.words import Tier
 
 __all__ = ["explain_audited", "explain_found"]
 
 
+_NAMES = ("id", "source", "dataset", "run", "step")
+
+
 def explain_audited(folder: Path, collection: Collection, state: str) -> str:
     """What was found for the state of this id, and why; raises KeyError if the audit has no such state."""
-    for columns in read_results(folder):
+    for columns in read_results(folder, judged=True):
         rows = (columns["id"] == state).nonzero()[0]
         if len(rows):
             found = {name: column[rows[0]] for name, column in columns.items()}
-            return explain_found(found, Plan.from_record(read_header(folder)["plan"]), collection)
+            return explain_found(found, _plan(folder), collection)
     raise KeyError(f"the audit in {folder} has no state {state!r}; ids are in its results/*.parquet")
+
+
+def _plan(folder: Path) -> Plan:
+    try:
+        return Plan.from_record(read_header(folder)["plan"])
+    except CollectionError:
+        raise
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise CollectionError(folder / "audit.json", "plan", one_line(error)) from None
 
 
 def explain_found(found: dict[str, Any], plan: Plan, collection: Collection) -> str:
     """The same from the state's row of results."""
-    wanted = next(b for b in collection.read_part(found["part"], []) if found["row"] in b.rows)
-    index = wanted.rows.index(found["row"])
+    part, row = str(found["part"]), int(found["row"])
+    batches = collection.read_part(part, []) if part in collection.parts else iter(())
+    wanted = next((batch for batch in batches if row in batch.rows), None)
+    if wanted is None:
+        raise CollectionError(
+            collection.path, f"{part}, row {row}", "the audit has such a state, but the collection none"
+        )
+    index = wanted.rows.index(row)
     certificate = certify(wanted.states[index : index + 1], plan.budgets, plan.realization, plan.chosen)
     lines = [
-        f"{found['id']}: {found['source']} on {found['dataset']}, run {found['run']}, step {found['step']}",
+        "{}: {} on {}, run {}, step {}".format(*map(one_line, (found[name] for name in _NAMES))),
         f"p = {found['dim']}, {found['classes']} classes, tau = {found['temperature']:g}, "
         f"label {found['label']}, target probability {found['target_probability']:.3g}",
         f"b* = {found['b']:.4g} ({found['status']}, {found['binding']} binds; "

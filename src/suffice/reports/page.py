@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
+import re
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +59,7 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
     record = json.loads((folder / "summary.json").read_text())
     if sketch is None:
         sketch = Sketch(record["summary"]["states"])
-        for columns in read_results(folder):
+        for columns in read_results(folder, judged=True):
             sketch.add(columns)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("suffice.reports"), autoescape=True, undefined=jinja2.StrictUndefined
@@ -64,7 +68,9 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
     orders = [order for order in ORDERS if str(order) in record["summary"]["open_by_order"]]
     drawn = {"points": sketch.points, "orders": orders, "rungs": record["summary"].get("rungs", {})}
     hardest = [{"id": str(found["id"]), "text": explain_found(found, plan, collection)} for found in sketch.hardest]
+    later = secrets.token_hex(16)
     page = environment.get_template("page.html").render(
+        policy=later,
         record=record,
         summary=record["summary"],
         question=plan.words(),
@@ -72,13 +78,26 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
         scope=plan.covered,
         stride=sketch.stride,
         hardest=hardest,
-        # a closing tag inside a string would end the script
-        data=json.dumps(drawn).replace("</", "<\\/"),
+        # a tag or the start of a comment inside of a string would end the script, or never let it end
+        data=json.dumps(drawn).replace("<", "\\u003c"),
         plotly=get_plotlyjs(),
     )
     path = folder / "report.html"
-    write_whole(path, page.encode())
+    page = page.replace(later, _policy(page), 1)
+    # the name of a folder need not be text
+    write_whole(path, page.encode(errors="backslashreplace"))
     return path
+
+
+def _policy(page: str) -> str:
+    """What a browser allows this page: its own scripts, told by their hashes, its styles, no network at all."""
+    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def _point(columns: Columns, row: int, orders: list[int]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from suffice.audits.run import Audit
 from suffice.audits.summary import AuditSummary, Spread
+from suffice.reports.printable import one_line
 from suffice.verify.report import METHODS, Report
 
 __all__ = ["RateColumn", "print_audit", "print_verification"]
@@ -94,11 +95,13 @@ _SHOWN = 200
 
 def print_verification(report: Report, console: Console) -> None:
     """What the independent check found: rows recomputed, column by column, and one line for all that is wrong."""
-    console.print(
-        f"{report.checked:,} of {report.states:,} states recomputed from the collection alone, "
-        f"{report.in_arb:,} of them in Arb: {len(report.findings):,} findings",
-        highlight=False,
-    )
+    # of an audit that cannot be read there is nothing to count
+    if report.states or not report.findings:
+        console.print(
+            f"{report.checked:,} of {report.states:,} states recomputed from the collection alone, "
+            f"{report.in_arb:,} of them in Arb: {len(report.findings):,} findings",
+            highlight=False,
+        )
     for words, count in report.settled.items():
         console.print(f"  {words}: {count:,}", highlight=False)
     if report.conservative:
@@ -112,7 +115,7 @@ def print_verification(report: Report, console: Console) -> None:
         console.print(_columns(report))
     for finding in report.findings[:_SHOWN]:
         # as it is: a bracket is no markup, and a line is not folded
-        console.print(finding.line, highlight=False, markup=False, soft_wrap=True)
+        console.print(one_line(finding.line), highlight=False, markup=False, soft_wrap=True)
     if len(report.findings) > _SHOWN:
         console.print(f"and {len(report.findings) - _SHOWN:,} more: --json has all of them", highlight=False)
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import pickle
-import zipfile
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import safetensors
-import safetensors.torch
-import torch
 from torch import Tensor
 
+from suffice.store.arrays import read_arrays
 from suffice.store.kinds import Column, kind_named
 from suffice.store.manifest import CollectionError
-from suffice.store.writer import CollectionWriter
+from suffice.store.writer import CollectionWriter, check_words
 
-__all__ = ["import_states", "read_arrays"]
+__all__ = ["import_states"]
+
+# names of arrays that an error lists
+_SHOWN = 12
 
 
 def import_states(
@@ -30,59 +27,46 @@ def import_states(
     step: int = 0,
     append: bool = False,
     kind: str = "contrastive",
+    key: str = "",
 ) -> int:
     """Add the states of one file to a collection, and return how many they were.
 
     The arrays are the fields of the kind's states and bank. Of kind "contrastive": features [N, p], labels [N],
     directions [C, p], concentrations [C], temperature (one or [N]), and perhaps biases [C]. Nothing is unpickled: npz
-    without pickles, safetensors, or torch files of plain tensors.
+    without pickles, safetensors, or torch files of plain tensors. Where they are nested in a file, or named with a
+    prefix, `key` is where: "model.head" takes `model.head.features` for the features, and so on.
     """
     path, table = Path(file), kind_named(kind)
-    arrays = read_arrays(path)
+    arrays = _below(read_arrays(path), key)
     missing = [name for name in table.needed if name not in arrays]
     if missing:
-        raise CollectionError(path, "arrays", f"expected {list(table.needed)}, but there is no {', '.join(missing)}")
+        there = f" below {key!r}" if key else ""
+        named = ", ".join(sorted(arrays)[:_SHOWN]) or "nothing"
+        reason = f"expected {list(table.needed)}, but there is no {', '.join(missing)}{there}; there is {named}"
+        raise CollectionError(path, "arrays", f"{reason} (--key says where to look)" if not key else reason)
     try:
-        bank = table.bank(**{name: torch.as_tensor(arrays[name]) for name in table.tensors if name in arrays})
+        bank = table.bank(**{name: arrays[name] for name in table.tensors if name in arrays})
         fields = {name: _plain(arrays[name], column) for name, column in table.columns.items() if name in arrays}
         states = table.states(bank, **fields)
     except (ValueError, TypeError) as error:
         raise CollectionError(path, "values", str(error)) from None
-    with CollectionWriter(out, f"imported from {path.name}", append=append) as writer:
-        writer.add(states, source=source, dataset=dataset, run=path.stem if run is None else run, step=step)
+    if not len(states):
+        raise CollectionError(path, "values", "expected at least one state, but there is none")
+    # the name of a file need not be text
+    name, stem = (each.encode("utf-8", "backslashreplace").decode() for each in (path.name, path.stem))
+    run = stem if run is None else run
+    check_words(source=source, dataset=dataset, run=run, step=step)
+    with CollectionWriter(out, f"imported from {name}", append=append) as writer:
+        writer.add(states, source=source, dataset=dataset, run=run, step=step)
     return len(states)
 
 
-def _plain(value: Any, column: Column) -> Tensor:
-    """A tensor; one number for all states may come as an array of one entry."""
-    tensor = torch.as_tensor(value)
+def _below(arrays: dict[str, Tensor], key: str) -> dict[str, Tensor]:
+    """The arrays below a key, by what is left of their names."""
+    prefix = f"{key.rstrip('.')}." if key else ""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _plain(tensor: Tensor, column: Column) -> Tensor:
+    """One number for all states may come as an array of one entry."""
     return tensor.reshape(()) if tensor.numel() == 1 and not column.shape and not column.integer else tensor
-
-
-def read_arrays(path: Path) -> dict[str, Any]:
-    """The arrays of a file, by name: npz without pickles, safetensors, or a torch file of plain tensors."""
-    if not path.is_file():
-        raise CollectionError(path, "file", "there is no such file")
-    try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                return {name: arrays[name] for name in arrays.files}
-        if path.suffix == ".safetensors":
-            return dict(safetensors.torch.load_file(path))
-        if path.suffix == ".pt":
-            loaded = torch.load(path, weights_only=True, map_location="cpu")
-            if not isinstance(loaded, dict):
-                raise CollectionError(path, "content", f"expected a dict of tensors, but got {type(loaded).__name__}")
-            return {name: torch.as_tensor(value) for name, value in loaded.items()}
-    except (
-        ValueError,
-        RuntimeError,
-        EOFError,
-        zipfile.BadZipFile,
-        pickle.UnpicklingError,
-        safetensors.SafetensorError,
-    ) as error:
-        if isinstance(error, CollectionError):
-            raise
-        raise CollectionError(path, "content", " ".join(str(error).split())[:300]) from None
-    raise CollectionError(path, "name", "expected a file that ends in .npz, .safetensors or .pt")

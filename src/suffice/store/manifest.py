@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from suffice.store.kinds import kind_named
+from suffice.store.strict import is_text, read_strictly
 
 __all__ = [
     "CollectionError",
@@ -25,7 +26,8 @@ __all__ = [
 FORMAT, VERSION = "suffice-collection", 2
 _READABLE = (1, 2)
 MANIFEST = "manifest.json"
-_LARGEST_MANIFEST = 64 * 2**20
+# what any size or count can be: what is larger is no number of bytes, rows or classes
+_LARGEST = 2**53
 _BANK = re.compile(r"banks/([0-9a-f]{64})\.safetensors")
 # queries/, or for a second manifest in a folder one of its own
 _PART = re.compile(r"(?!banks/)[a-z0-9-]+/part-([0-9]{5})\.parquet")
@@ -92,11 +94,17 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 def write_whole(path: Path, content: bytes) -> None:
     """Write to a partial file, flush it to the disk, and rename: the name never holds half of the content."""
     partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        # a full disk shall not be kept full, and the error of a write does not name its file
+        partial.unlink(missing_ok=True)
+        error.filename = error.filename or str(path)
+        raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -113,17 +121,18 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest:
     """Read and check the manifest; every field must be there and be what it should."""
     path = folder / name
     if not folder.is_dir():
-        raise CollectionError(folder, "folder", "there is no such folder")
+        words = "this is a file, not the folder of a collection; `suffice states import` makes one out of arrays"
+        raise CollectionError(folder, "folder", words if folder.exists() else "there is no such folder")
+    if path.is_symlink():
+        raise CollectionError(path, "file", "it is a symbolic link, and a collection has none")
     if not path.is_file():
         raise CollectionError(
             path, "file", "it is missing: this is not a collection, or its writer was stopped before the first part"
         )
-    if path.stat().st_size > _LARGEST_MANIFEST:
-        raise CollectionError(path, "size", f"{path.stat().st_size} bytes, more than {_LARGEST_MANIFEST}")
     try:
-        record = json.loads(path.read_bytes())
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise CollectionError(path, "content", f"not JSON ({error})") from None
+        record = read_strictly(path)
+    except ValueError as error:
+        raise CollectionError(path, "content", str(error)) from None
     _expect(path, isinstance(record, dict), "content", "not an object")
     _expect(path, record.get("format") == FORMAT, "format", f"expected {FORMAT!r}, but got {record.get('format')!r}")
     version = record.get("version")
@@ -168,6 +177,10 @@ def _typed(path: Path, record: dict[str, Any], key: str, kind: type, place: str 
     value = record.get(key)
     right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
     shown = type(value).__name__ if key in record else "nothing"
+    if right and isinstance(value, int) and abs(value) > _LARGEST:
+        right, shown = False, "one past any size"
+    if right and isinstance(value, str) and not is_text(value):
+        right, shown = False, "half of a surrogate pair, which is no text"
     _expect(path, right, place or key, f"expected {key} to be {kind.__name__}, but got {shown}")
     return value
 
@@ -180,7 +193,10 @@ def _expect(path: Path, condition: bool, place: str, reason: str) -> None:
 def check_file(folder: Path, name: str, record: FileRecord, *, content: bool) -> Path:
     """The file's path if it is there with its size and, if asked, its sha256."""
     path = folder / name
-    if not path.is_file() or path.is_symlink():
+    for link in (path, path.parent):
+        if link.is_symlink():
+            raise CollectionError(link, "file", "it is a symbolic link, and a collection has none")
+    if not path.is_file():
         raise CollectionError(path, "file", "it is missing, but the manifest lists it")
     size = path.stat().st_size
     if size != record.bytes:

@@ -14,7 +14,7 @@ from typing import Any
 
 from suffice.store.manifest import CollectionError
 
-__all__ = ["Chunk", "chunks_of", "dictionary_bytes"]
+__all__ = ["Chunk", "chunks_of", "dictionary_bytes", "longest_words"]
 
 Struct = dict[tuple[int, int], Any]
 
@@ -104,10 +104,36 @@ def dictionary_bytes(path: Path, chunks: list[Chunk], words: Container[str]) -> 
     return largest
 
 
+def longest_words(path: Path, chunks: list[Chunk], words: Container[str]) -> dict[str, int]:
+    """Of every column in `words` that has a dictionary, the bytes of its longest entry: what a row can unfold to."""
+    longest: dict[str, int] = {}
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for chunk in chunks:
+            if chunk.column not in words:
+                continue
+            for header, at, size in _pages(content, chunk):
+                if header[1, _I32] == _DICTIONARY:
+                    found = _longest(content, at, size, header[7, _STRUCT][1, _I32])
+                    longest[chunk.column] = max(longest.get(chunk.column, 0), found)
+    return longest
+
+
+def _longest(content: mmap.mmap, at: int, size: int, count: int) -> int:
+    """The longest of the entries of a plain dictionary, each with four bytes of length before it."""
+    end, longest = at + size, 0
+    for _ in range(count):
+        if at + 4 > end:
+            break
+        length = int.from_bytes(content[at : at + 4], "little")
+        longest = max(longest, length)
+        at += 4 + length
+    return longest
+
+
 def _walk(content: mmap.mmap, chunk: Chunk, is_word: bool) -> tuple[int, int]:
     """How many values the pages of a column have, and how many bytes its dictionaries."""
     values = dictionary = 0
-    for header, size in _pages(content, chunk):
+    for header, _, size in _pages(content, chunk):
         kind = header[1, _I32]
         if kind == _DATA:
             data = header[5, _STRUCT]
@@ -125,8 +151,8 @@ def _walk(content: mmap.mmap, chunk: Chunk, is_word: bool) -> tuple[int, int]:
     return values, dictionary
 
 
-def _pages(content: mmap.mmap, chunk: Chunk) -> Iterator[tuple[Struct, int]]:
-    """Headers of a column's pages and the sizes of what follows them; together they fill the column."""
+def _pages(content: mmap.mmap, chunk: Chunk) -> Iterator[tuple[Struct, int, int]]:
+    """Headers of a column's pages, where what follows them is, and its size; together they fill the column."""
     at, end = chunk.start, chunk.start + chunk.size
     if not 0 < at <= end <= len(content):
         raise ValueError(f"bytes {at} to {end} of {len(content)}")
@@ -135,7 +161,7 @@ def _pages(content: mmap.mmap, chunk: Chunk) -> Iterator[tuple[Struct, int]]:
         size = header[3, _I32]
         if size < 0 or size != header[2, _I32] or at + size > end:
             raise ValueError(f"a page of {size} bytes at {at}, in a column that ends at {end}")
-        yield header, size
+        yield header, at, size
         at += size
 
 

@@ -9,18 +9,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
 from suffice.store.kinds import FEATURE, STANDARD, Array, Column, Kind, kind_named
 from suffice.store.manifest import CollectionError, FileRecord
-from suffice.store.pages import Chunk, chunks_of, dictionary_bytes
+from suffice.store.pages import Chunk, chunks_of, dictionary_bytes, longest_words
 
-__all__ = ["checked_batch_rows", "encoded", "read_columns"]
+__all__ = ["LONGEST_ID", "LONGEST_WORD", "checked_batch_rows", "encoded", "read_columns"]
 
 # columns that repeat a few words
 _WORDS = ("bank", "kind", "source", "dataset", "run")
+# bytes of a word and of an id: then all words of a batch fit into what they may unfold to, whatever the states
+LONGEST_WORD, LONGEST_ID = 512, 1024
 # rows and bytes of a row group
 _GROUP_ROWS, _GROUP_BYTES = 4096, 8 * 2**20
 # bytes of queries in a batch, and of words that a dictionary may unfold to there: bounded memory whatever the part
@@ -126,17 +129,46 @@ def checked_batch_rows(path: Path, file: pq.ParquetFile, record: FileRecord, ver
     if metadata.num_rows != record.rows:
         raise CollectionError(path, "rows", f"{metadata.num_rows}, but the manifest says {record.rows}")
     chunks = chunks_of(path, wanted.names)
+    words: tuple[str, ...] = _WORDS
     if version == 1:
         _check_chunks_1(path, chunks, record)
         if metadata.num_rows * width > record.bytes:
             raise CollectionError(path, "rows", f"{metadata.num_rows} features do not fit into {record.bytes} bytes")
-        return max(1, _BATCH_BYTES // max(1, width))
-    largest = dictionary_bytes(path, chunks, _WORDS)
-    rows: int = max(1, _BATCH_BYTES * metadata.num_rows // record.bytes)
-    together = min(rows, metadata.num_rows)
-    if together * largest > _WORD_BYTES:
-        raise CollectionError(path, "words", f"a dictionary of {largest} bytes, for {together} rows at a time")
+        rows = max(1, _BATCH_BYTES // max(1, width))
+        words = ("id", *_WORDS)
+    else:
+        rows = max(1, _BATCH_BYTES * metadata.num_rows // record.bytes)
+    dictionary_bytes(path, chunks, words)
+    _check_words(path, longest_words(path, chunks, words), min(rows, metadata.num_rows))
     return rows
+
+
+def _check_words(path: Path, longest: dict[str, int], rows: int) -> None:
+    """Rows repeat the entries of a dictionary, so that a small file may have long columns: both are bounded."""
+    for name, size in longest.items():
+        if size > _longest(name):
+            raise CollectionError(path, _place_of(path, name), f"{size} bytes, more than {_longest(name)}")
+    unfolded = rows * sum(longest.values())
+    if unfolded > _WORD_BYTES:
+        reason = f"{rows} rows at a time unfold to {unfolded} bytes, more than {_WORD_BYTES}"
+        raise CollectionError(path, f"words ({', '.join(longest)})", reason)
+
+
+def _longest(name: str) -> int:
+    return LONGEST_ID if name == "id" else LONGEST_WORD
+
+
+def _place_of(path: Path, name: str) -> str:
+    """The first row with a word that is too long, found without writing the word out row by row."""
+    first = 0
+    with pq.ParquetFile(path, read_dictionary=[name]) as file:
+        for batch in file.iter_batches(batch_size=_GROUP_ROWS, columns=[name], use_threads=False):
+            column = batch.column(0)
+            sizes = pc.binary_length(column.dictionary).to_numpy(zero_copy_only=False)
+            for row in (sizes[column.indices.to_numpy()] > _longest(name)).nonzero()[0][:1]:
+                return f"row {first + row}, {name}"
+            first += batch.num_rows
+    return f"column {name}"
 
 
 def _feature_width_1(path: Path, schema: pa.Schema, record: FileRecord) -> int:
@@ -165,6 +197,7 @@ def read_columns(path: Path, table: pa.RecordBatch, record: FileRecord, first: i
         raise CollectionError(
             path, f"rows {first} to {first + table.num_rows - 1}", " ".join(str(error).split())
         ) from None
+    _check_lengths(path, table, first)
     empty = _empty_columns(path, table, kind)
     for name, wanted in (("kind", kind.name), ("dim", record.dim)) if "kind" in table.schema.names else ():
         values = table.column(name).to_numpy(zero_copy_only=False)
@@ -192,6 +225,16 @@ def read_columns(path: Path, table: pa.RecordBatch, record: FileRecord, first: i
                 numbers = raw.view("<f4" if size == 4 * record.dim else "<f8").astype(np.float64)
             fields[field] = numbers.reshape(len(raw), *(-1 if each == "count" else record.dim for each in column.shape))
     return fields
+
+
+def _check_lengths(path: Path, table: pa.RecordBatch, first: int) -> None:
+    for name in ("id", *_WORDS):
+        if name in table.schema.names:
+            sizes = pc.binary_length(table.column(name)).fill_null(0).to_numpy(zero_copy_only=False)
+            for row in (sizes > _longest(name)).nonzero()[0][:1]:
+                raise CollectionError(
+                    path, f"row {first + row}, {name}", f"{sizes[row]} bytes, more than {_longest(name)}"
+                )
 
 
 def _empty_columns(path: Path, table: pa.RecordBatch, kind: Kind) -> set[str]:

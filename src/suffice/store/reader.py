@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 import torch
 
 from suffice.store.banks import read_bank
+from suffice.store.ids import check_ids
 from suffice.store.kinds import Array, Kind, kind_named
+from suffice.store.machine import is_of_machine
 from suffice.store.manifest import CollectionError, Manifest, check_file, folder_and_manifest, read_manifest
 from suffice.store.parts import checked_batch_rows, read_columns
 
@@ -140,16 +142,15 @@ class Collection:
 
     def validate(self) -> None:
         """Read everything, and check that no id is used twice."""
-        seen: dict[bytes, str] = {}
         for digest in self.banks:
             self.bank(digest)
-        for batch in self:
-            for row, name in zip(batch.rows, batch.ids, strict=True):
-                key = hashlib.blake2b(name.encode(), digest_size=16).digest()
-                place = f"{batch.part}, row {row}"
-                if key in seen:
-                    raise CollectionError(self.folder / batch.part, f"row {row}, id", f"{name!r} is also {seen[key]}")
-                seen[key] = place
+        for _ in self:
+            pass
+        self.check_ids()
+
+    def check_ids(self) -> None:
+        """Raise if an id is used twice; reads nothing but the ids."""
+        check_ids(self.folder, self.manifest)
 
     def read_part(self, name: str, bad: list[BadRow] | None = None) -> Iterator[Batch]:
         """The batches of one part, after its size, its hash and its schema have been checked.
@@ -170,6 +171,8 @@ class Collection:
                     yield from self._batches(name, table, fields, first, bad)
                     first, left_out = first + table.num_rows, empty
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if is_of_machine(error):
+                raise
             raise CollectionError(path, "parquet", " ".join(str(error).split())) from None
         if first != record.rows:
             raise CollectionError(path, "rows", f"{first}, but the manifest says {record.rows}")

@@ -22,10 +22,14 @@ from suffice.store.manifest import (
     write_manifest,
     write_whole,
 )
-from suffice.store.parts import encoded
+from suffice.store.parts import LONGEST_ID, LONGEST_WORD, encoded
 from suffice.store.reader import Batch, Collection
+from suffice.store.strict import is_text
 
-__all__ = ["CollectionWriter"]
+__all__ = ["CollectionWriter", "check_words"]
+
+
+_LONGEST_PROVENANCE = 2**20
 
 
 class CollectionWriter:
@@ -47,6 +51,7 @@ class CollectionWriter:
         self.folder, self.directions = Path(path), directions
         if directions not in (torch.float32, torch.float64):
             raise ValueError(f"Expected directions to be torch.float32 or torch.float64, but got {directions}")
+        _check_text("provenance", provenance, _LONGEST_PROVENANCE)
         exists = (self.folder / MANIFEST).exists()
         if exists and not append:
             raise FileExistsError(f"{self.folder} is a collection already; give append=True, or another path")
@@ -81,6 +86,9 @@ class CollectionWriter:
             raise ValueError(f"Expected {count} different ids that are not empty, but got {len(set(names))}")
         if not count:
             raise ValueError("Expected at least one state, but got none")
+        check_words(source=source, dataset=dataset, run=run, step=step)
+        for value in names:
+            _check_text("ids", value, LONGEST_ID)
         self._append(
             states, write_bank(self.folder, kind, states.bank, self.directions), names, source, dataset, run, step
         )
@@ -128,3 +136,16 @@ class CollectionWriter:
     ) -> None:
         if kind is None:
             self.close()
+
+
+def check_words(*, source: str, dataset: str, run: str, step: int) -> None:
+    """Raise unless a part can say so of itself."""
+    for name, value in (("source", source), ("dataset", dataset), ("run", run)):
+        _check_text(name, value, LONGEST_WORD)
+    if not isinstance(step, int) or not -(2**63) <= step < 2**63:
+        raise ValueError(f"Expected step to be an integer of 64 bits, but got {step!r:.80}")
+
+
+def _check_text(name: str, value: object, longest: int) -> None:
+    if not isinstance(value, str) or not is_text(value) or len(value.encode()) > longest:
+        raise ValueError(f"Expected {name} to be text of at most {longest} bytes, but got {value!a:.80}")

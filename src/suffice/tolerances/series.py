@@ -17,6 +17,8 @@ _SECANT_STEPS = 4
 _BELOW = 2e-13
 # Starts further away than this are left to direct evaluation.
 _FARTHEST_START = 0.1
+# Budgets that the series are used for: bounds near them are then far from the subnormal numbers.
+_LEAST_BUDGET = 2.0**-960
 # The remainders are derived for zeta = 2 b max g <= 1/2.
 _FARTHEST = 0.25
 
@@ -33,7 +35,7 @@ def settle(
     names = list(budgets)
 
     def load(b: Tensor) -> Tensor:
-        # the slack of the series, of a direct evaluation, and the one that such an evaluation adds
+        # the slack of the series, and the two that a direct evaluation adds (6.12b)
         enclosures = zip(names, series.enclosures(names, b), strict=True)
         shares = [enclosure.upper * (1 + 3 * slack) / budgets[name] for name, enclosure in enclosures]
         return torch.stack(shares).amax(dim=0)
@@ -41,6 +43,7 @@ def settle(
     slopes = series.slopes()
     start = torch.stack([budgets[name] / slopes[name] for name in names]).amin(dim=0)
     usable = series.usable() & torch.isfinite(start) & (start > 0) & series.near(start, _FARTHEST_START)
+    usable &= torch.stack([budgets[name] for name in names]).amin(dim=0) >= _LEAST_BUDGET
     b = torch.where(usable, start, 1.0)
     error = torch.log(load(b))
     power = torch.ones_like(error)

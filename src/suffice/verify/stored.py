@@ -25,7 +25,11 @@ KIND, UNKNOWN_KIND = "contrastive", "this checker does not know the kind"
 
 def sha256_of(path: Path, name: str) -> str:
     """The digest of a file; a file that is missing or cannot be read is unreadable."""
-    if path.is_symlink() or not path.is_file():
+    # folders inside of an audit or collection as well; where it is itself is the user's business
+    for link in (path, path.parent) if "/" in name else (path,):
+        if link.is_symlink():
+            raise UnreadableError(name, "file", "a file", "a symbolic link", f"{link.name} is one")
+    if not path.is_file():
         raise UnreadableError(name, "file", "a file", "none", "it is missing")
     try:
         with path.open("rb") as file:
@@ -39,12 +43,20 @@ def read_json(path: Path, name: str, kind: type) -> Any:
     if not path.is_file():
         raise UnreadableError(name, "file", "a file", "none", "it is missing")
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes(), object_pairs_hook=_once)
     except (ValueError, RecursionError, OSError) as error:
         raise UnreadableError(name, "content", "JSON", f"{type(error).__name__}: {error}") from None
     if not isinstance(value, kind):
         raise UnreadableError(name, "content", kind.__name__, type(value).__name__)
     return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are different: of two that are alike, another reader might take the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
 
 
 def read_table(path: Path, name: str) -> pa.Table:

@@ -58,8 +58,11 @@ def _budgets(quantity: str, size: float) -> Budgets:
 
 
 def tolerance_columns(states: States) -> Columns:
-    """b* of the paper's contract for loss, joint and gradient budgets, its first-order prediction, the centred b*."""
-    found: Columns = {"target_probability": np.exp(-evaluate(states, _PAIR).loss.numpy())}
+    """b* of the paper's contract for loss, joint and gradient budgets, its first-order prediction, the centred b*.
+
+    And "away", what the target's probability lacks to one: it is small where a state is saturated.
+    """
+    found: Columns = {"away": -np.expm1(-evaluate(states, _PAIR).loss.numpy())}
     for size in SIZES:
         for quantity in ("loss", "joint", "gradient"):
             for contract in ("conditioned", "centered"):

@@ -1,0 +1,147 @@
+"""The series of the centred bounds: they enclose the direct evaluation, of both families, wherever they say so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+import suffice as sf
+from suffice.contracts.bounds import Allowances, SoftmaxHead
+from suffice.contracts.centered import centered_in_logs
+from suffice.contracts.centered_series import CenteredSeries, centered_series
+from suffice.realizations.analytic import Analytic
+from tests.attacks.extremes import extreme_states
+from tests.reference.states import many_states
+from tests.support.heads import random_head
+
+NEEDS = sf.Needs.DISTANCES | sf.Needs.MATCHED_GAPS
+NAMES = ("loss", "probability", "gradient")
+# of the direct bounds, in their own roundings
+ROUNDED = 1e-12
+
+
+def _series(head: SoftmaxHead, unit: Allowances) -> CenteredSeries:
+    series = centered_series(head, unit)
+    assert series is not None
+    return series
+
+
+def _check(head: SoftmaxHead, unit: Allowances, size: float) -> int:
+    """How many rows are near enough; in each, the bound before it is raised is inside."""
+    series = _series(head, unit)
+    largest = torch.maximum(unit.d.amax(dim=1), torch.as_tensor(0.0))
+    for matched in (unit.to_target, unit.to_top):
+        if matched is not None:
+            largest = torch.maximum(largest, matched.amax(dim=1))
+    b = size / largest.clamp_min(1e-300)
+    rows = (series.usable() & series.near(b, 0.25) & (head.slack < 1e-9)).nonzero().squeeze(1)
+    if not len(rows):
+        return 0
+    direct = centered_in_logs(head[rows], unit.scaled(b)[rows])
+    for name, found in zip(NAMES, series.enclosures(NAMES, b), strict=True):
+        bound = getattr(direct, name) / (1 + head.slack[rows])
+        assert (found.lower[rows] * (1 - ROUNDED) <= bound * (1 + head.slack[rows])).all(), (name, size)
+        assert (bound * (1 - ROUNDED) <= found.upper[rows]).all(), (name, size)
+    return len(rows)
+
+
+def test_enclosures_contain_the_direct_bounds() -> None:
+    checked = 0
+    for states in [*many_states(140, queries=10), *(extreme_states(seed) for seed in range(30))]:
+        realized = Analytic(sf.DebyePair()).at(states)
+        for family in (realized.own(NEEDS), realized.unit(NEEDS)):
+            for size in (1e-9, 1e-5, 1e-3, 1e-2, 0.05, 0.1, 0.12):
+                checked += _check(realized.head(NEEDS), family, size)
+    assert checked > 500
+
+
+def _stressed(seed: int, classes: int) -> tuple[SoftmaxHead, Allowances]:
+    """Where each of the terms is the largest: sparse vectors, ratio allowances and distances of one class only."""
+    g = torch.Generator().manual_seed(seed)
+    rows = 24
+
+    def uniform(*size: int) -> Tensor:
+        return torch.rand(*size, generator=g, dtype=torch.float64)
+
+    scores = 4 * uniform(rows, classes)
+    d = uniform(rows, classes) * (uniform(rows, classes) < 0.5)
+    a = uniform(rows, classes) * (uniform(rows, classes) < 0.5) * 10 ** (4 * uniform(rows, 1) - 2)
+    rho = uniform(rows, classes) * (uniform(rows, classes) < 0.5) * 10 ** (-4 * uniform(rows, 1))
+    log_pi = torch.log_softmax(scores, dim=1)
+    head = SoftmaxHead(
+        log_probabilities=log_pi,
+        target=torch.randint(0, classes, (rows,), generator=g),
+        gradient_scale=10 ** (2 * uniform(rows)),
+        distances=rho,
+    )
+    top = log_pi.argmax(dim=1)
+
+    def matched(index: Tensor) -> Tensor:
+        share = uniform(rows, 1) * uniform(rows, classes)
+        return ((d + d.gather(1, index[:, None])) * share).scatter(1, index[:, None], 0.0)
+
+    return head, Allowances(d=d, a=a, to_target=matched(head.target), to_top=matched(top))
+
+
+def test_every_term_is_needed_somewhere() -> None:
+    """Heads without a geometry behind them, at allowances where the remainders are as large as they may be."""
+    checked = 0
+    for seed in range(40):
+        head, unit = _stressed(seed, (2, 3, 5, 40)[seed % 4])
+        for size in (1e-4, 3e-3, 0.03, 0.1, 0.24):
+            checked += _check(head, unit, size)
+            # without matched gaps there is one vector
+            checked += _check(head, replace(unit, to_target=None, to_top=None), size / 2)
+    assert checked > 4000
+
+
+def test_enclosures_are_narrow() -> None:
+    """At allowances of 1e-4 loss and gradient are known to 1e-10, of 1e-5 the probabilities to 1e-8."""
+    head, unit = _stressed(3, 40)
+    series = _series(head, unit)
+    usable = series.usable()
+    assert usable.sum() > 10
+    for size, name, width in ((1e-4, "loss", 1e-10), (1e-4, "gradient", 1e-10), (1e-5, "probability", 1e-8)):
+        (found,) = series.enclosures((name,), torch.full_like(head.gradient_scale, size))
+        assert (found.upper <= found.lower * (1 + width))[usable].all()
+
+
+def test_rows_that_are_not_for_series() -> None:
+    """One class with nearly everything, probabilities that add up to less, allowances out of range, no distances."""
+    made = random_head(0)
+    head, given = made.head, made.allowances
+
+    def usable(head: SoftmaxHead, unit: Allowances) -> bool:
+        return bool(_series(head, unit).usable())
+
+    assert usable(head, given)
+    peaked = torch.log_softmax(torch.tensor([[9.0, 0.0, 0.0, 0.0]], dtype=torch.float64), dim=1)
+    assert not usable(replace(head, log_probabilities=peaked), given)
+    assert not usable(replace(head, log_probabilities=head.log_probabilities - 1e-5), given)
+    one = torch.ones_like(head.gradient_scale)
+    for factor in (1e-70, 1e70):
+        assert not usable(head, given.scaled(factor * one))
+    assert not usable(head, replace(given, d=0 * given.d))
+    assert not usable(replace(head, distances=1e70 * head.log_probabilities.exp()), given)
+    assert not _series(head, given).near(one, 1e-9)
+    # a movement of a class that hardly counts, and one towards the target or the top class alone
+    rare = replace(head, log_probabilities=torch.tensor([[-0.7, -0.7, -9.0, -9.0]], dtype=torch.float64))
+    far = replace(given, d=torch.tensor([[0.0, 0.0, 0.0, 1.0]], dtype=torch.float64))
+    assert not _series(rare, far).near(one, 0.25)
+    for name in ("to_target", "to_top"):
+        large = replace(given, d=torch.ones_like(given.d), **{name: torch.full_like(given.d, 2.0)})
+        assert not _series(head, large).near(one, 1.5)
+    assert centered_series(replace(head, distances=None), given) is None
+    assert centered_series(replace(head, log_probabilities=head.log_probabilities.float()), given) is None
+
+
+def test_slopes_are_the_first_order() -> None:
+    for seed in range(8):
+        head, unit = _stressed(seed, 5)
+        series = _series(head, unit)
+        b = torch.full_like(head.gradient_scale, 1e-7)
+        for name, slope in series.slopes().items():
+            (found,) = series.enclosures((name,), b)
+            torch.testing.assert_close(slope * b, found.lower, rtol=1e-4, atol=1e-20)
