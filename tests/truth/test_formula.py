@@ -77,14 +77,17 @@ def test_predictions() -> None:
 
 
 def test_a_formula_that_may_predict_either() -> None:
-    """At few bits the scores are not told apart: the prediction is any of them, and nothing is certified."""
-    bank = sf.ClassBank(torch.eye(9, dtype=torch.float64)[[0, 0, 1]], [9.0, 9.0 + 1e-6, 3.0])
-    states = sf.States(bank, torch.eye(9)[:1], [0], 0.3)
-    few = RigorousState(states, 2, bits=24)
-    _, high = predicted_shortfall(few)
-    assert high > 0
-    many = RigorousState(states, 2, bits=400)
-    assert predicted_shortfall(many) == (0.0, 0.0)
+    """The exact scores are told apart, the formula's are not: it may predict the worse class."""
+    state = sf.States(sf.ClassBank(torch.eye(6)[:2], [1.0, 2.0]), torch.ones(1, 6), [0], 1.0)
+    made = RigorousState(state, 2)
+    made.scores, made.errors_of_scores = [arb(1), arb(0)], [arb(0, 2), arb(0, 2)]
+    low, high = predicted_shortfall(made)
+    assert low == 0
+    assert high >= 1
+    made.errors_of_scores = [arb(0), arb(0)]
+    assert predicted_shortfall(made) == (0.0, 0.0)
+    made.errors_of_scores = [arb(0), arb(2)]
+    assert predicted_shortfall(made) == (1.0, 1.0)
 
 
 def test_the_supervised_loss() -> None:
