@@ -24,6 +24,7 @@ def test_only_bad_files_exit_with_three(capsys: pytest.CaptureFixture[str]) -> N
 def test_collections_by_path_and_without(tmp_path: Path) -> None:
     assert len(collection_at(write(tmp_path / "c", make_states(3)))) == 3
     assert collection_at(None).builtin
+    assert collection_at(Path("first")).digest == sf.builtin_collection("first").digest
     with pytest.raises(sf.CollectionError):
         collection_at(tmp_path / "none")
 

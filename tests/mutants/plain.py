@@ -239,6 +239,13 @@ MUTANTS = (
         why="a subnormal bound has no digits to compare",
         kills=("tests/tolerances/test_series.py::test_budgets_among_the_subnormal_numbers",),
     ),
+    _mutant(
+        "no-limits",
+        "limits = base[rows] if never_above is None else never_above(head[rows], allowances[rows])",
+        "limits = base[rows]",
+        "the centred contract would be above the conditioned one where only that is plain",
+        ("tests/contracts/test_plain.py::test_the_centred_contract_is_never_above_at_the_edge_of_the_domain",),
+    ),
     _series(
         "far",
         "return b * self._largest() <= factor",

@@ -254,6 +254,14 @@ MUTANTS = (
         kills=(f"{_ATTACK}[manifest that miscounts]",),
     ),
     Mutant(
+        name="manifest-folders",
+        file=_MANIFEST,
+        old='_expect(path, len(folders) <= 1, "files",',
+        new='_expect(path, len(folders) <= 9, "files",',
+        why="results of parts in two folders have one name",
+        kills=("tests/verify/test_digests.py::test_query_files_in_two_folders",),
+    ),
+    Mutant(
         name="manifest-link",
         file=_MANIFEST,
         old="for link in (path, path.parent):",

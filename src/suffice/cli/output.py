@@ -82,14 +82,16 @@ def exit_on_bad_file(words: str) -> Iterator[None]:
     )
 
 
-def collection_at(path: Path | None) -> Collection:
+def collection_at(path: Path | None, *, partial: bool = False) -> Collection:
     """The collection at a path, or built in under that name; without one, the built-in collection."""
     from suffice.store.builtin import NAMES, builtin_collection
     from suffice.store.reader import open_collection
 
     if path is None:
         return builtin_collection()
-    return builtin_collection(str(path)) if str(path) in NAMES and not path.exists() else open_collection(path)
+    if str(path) in NAMES and not path.exists():
+        return builtin_collection(str(path))
+    return open_collection(path, partial=partial)
 
 
 def console_of_width(width: int | None) -> Console:

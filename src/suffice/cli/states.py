@@ -28,11 +28,10 @@ def info(
 ) -> None:
     """Check a whole collection and say what is in it; exit 3 if a file is not what it should be."""
     from suffice.reports.console import PlainConsole
-    from suffice.store.reader import open_collection
     from suffice.store.summary import summarize
 
     with exit_on_bad_file("bad collection"):
-        collection = collection_at(None) if path is None else open_collection(path, partial=partial)
+        collection = collection_at(path, partial=partial)
         with PlainConsole(stderr=True).status("reading and checking every file"):
             collection.validate()
             summary = summarize(collection)
