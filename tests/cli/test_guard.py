@@ -76,7 +76,7 @@ def test_what_is_meant_passes() -> None:
 
 
 def _break(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr("suffice.cli.states.collection_at", broken)
