@@ -53,6 +53,8 @@ from suffice.objectives.contrastive import Evaluation as Evaluation
 from suffice.objectives.contrastive import GradientMechanism as GradientMechanism
 from suffice.objectives.contrastive import evaluate as evaluate
 from suffice.objectives.contrastive import gradient_mechanism as gradient_mechanism
+from suffice.objectives.linear import HeadStates as HeadStates
+from suffice.objectives.linear import LinearHead as LinearHead
 from suffice.objectives.sampling import sample_vmf as sample_vmf
 from suffice.objectives.supervised import SupervisedStates as SupervisedStates
 from suffice.pairs.base import Allowance as Allowance

@@ -131,7 +131,7 @@ class States:
         tau = positive_each("temperature", temperature, features=f)
         object.__setattr__(self, "bank", bank)
         object.__setattr__(self, "features", f)
-        object.__setattr__(self, "labels", class_labels(labels, len(f), bank))
+        object.__setattr__(self, "labels", class_labels(labels, len(f), bank.num_classes, bank.directions))
         object.__setattr__(self, "temperature", tau)
         object.__setattr__(self, "chunk", max(1, _CHUNK_ENTRIES // bank.num_classes))
 
@@ -211,8 +211,8 @@ def positive_each(name: str, value: object, **vectors: Tensor) -> Tensor:
     return numbers
 
 
-def class_labels(labels: object, count: int, bank: ClassBank) -> Tensor:
-    """Labels as int64 beside the bank, each the index of one of its classes."""
+def class_labels(labels: object, count: int, classes: int, beside: Tensor) -> Tensor:
+    """Labels as int64, on the device where the classes are, each the index of one of them."""
     if isinstance(labels, np.ndarray | list | tuple):
         labels = torch.as_tensor(np.asarray(labels))
     if (
@@ -226,11 +226,11 @@ def class_labels(labels: object, count: int, bank: ClassBank) -> Tensor:
     if labels.shape != (count,):
         raise ValueError(f"Expected one label for each of {count} queries, but got shape {tuple(labels.shape)}")
     labels = labels.to(torch.int64)
-    bad = ((labels < 0) | (labels >= bank.num_classes)).nonzero()
+    bad = ((labels < 0) | (labels >= classes)).nonzero()
     if len(bad):
         row = int(bad[0])
         words = "; leave out the rows that a loss ignores (ignore_index)" if int(labels[row]) == -100 else ""
-        raise ValueError(f"Expected labels in [0, {bank.num_classes}), but got {int(labels[row])} at row {row}{words}")
-    if labels.device != bank.directions.device:
-        raise ValueError(f"Expected labels on {bank.directions.device}, where the bank is, but got {labels.device}")
+        raise ValueError(f"Expected labels in [0, {classes}), but got {int(labels[row])} at row {row}{words}")
+    if labels.device != beside.device:
+        raise ValueError(f"Expected labels on {beside.device}, where the classes are, but got {labels.device}")
     return labels

@@ -54,7 +54,7 @@ class SupervisedStates:
         _unit("samples", s)
         object.__setattr__(self, "bank", bank)
         object.__setattr__(self, "embeddings", z)
-        object.__setattr__(self, "labels", class_labels(labels, len(z), bank))
+        object.__setattr__(self, "labels", class_labels(labels, len(z), bank.num_classes, bank.directions))
         object.__setattr__(self, "samples", s)
         object.__setattr__(self, "beta", positive_each("beta", beta, embeddings=z))
         object.__setattr__(self, "chunk", max(1, _CHUNK_ENTRIES // (bank.num_classes * s.shape[1])))
