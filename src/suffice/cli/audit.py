@@ -76,7 +76,8 @@ def _run(
     """Run the audit, write its page, print it for a person or its summary as JSON."""
     from suffice.audits.run import run_audit
     from suffice.budgets import BudgetError
-    from suffice.reports.page import Sketch, write_page
+    from suffice.reports.page import write_page
+    from suffice.reports.sketch import Sketch
     from suffice.reports.terminal import print_audit
 
     with exit_on_bad_file("bad collection"):
@@ -86,7 +87,7 @@ def _run(
         try:
             with progress_bar() as progress:
                 task = progress.add_task("auditing", total=len(opened))
-                sketch = Sketch(len(opened))
+                sketch = Sketch(len(opened), plan)
                 result = run_audit(
                     opened,
                     plan,
