@@ -25,7 +25,7 @@ def test_commands_in_order() -> None:
     shown = run(cli.app, ["--help"])
     assert shown.exit_code == 0
     listed = re.findall(r"^  (\w+)  ", shown.stdout.split("Commands:")[1], flags=re.MULTILINE)
-    assert listed == ["ladder", "prove", "audit", "judge", "verify", "inspect", "reproduce", "states"]
+    assert listed == ["ladder", "prove", "audit", "judge", "verify", "inspect", "compare", "reproduce", "states"]
 
 
 def test_usage_errors_exit_with_two() -> None:

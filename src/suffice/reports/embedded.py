@@ -6,6 +6,7 @@ import base64
 import gzip
 import hashlib
 import json
+import math
 import re
 import secrets
 from pathlib import Path
@@ -57,6 +58,7 @@ def rounded(values: Array, digits: int = 4) -> list[Any]:
 
 
 def coded(values: Array) -> dict[str, list[Any]]:
-    """A column that repeats itself: its words or numbers in order, and for each row which it is."""
+    """A column that repeats itself: its words or numbers in order, and for each row which it is; NaN becomes null."""
     words, codes = np.unique(values, return_inverse=True)
-    return {"words": words.tolist(), "codes": codes.ravel().tolist()}
+    known = [None if isinstance(word, float) and math.isnan(word) else word for word in words.tolist()]
+    return {"words": known, "codes": codes.ravel().tolist()}

@@ -96,7 +96,7 @@ def _columns(states: Columns, plan: Plan, classes: Columns) -> dict[str, Any]:
     shares = np.nan_to_num(1000 * classes.get("share", empty)).round().astype(np.int64)
     return {
         "id": states.get("id", empty).tolist(),
-        "coded": {name: _coded(states.get(name, empty)) for name in _CODED},
+        "coded": {name: coded(states.get(name, empty)) for name in _CODED},
         "numbers": numbers,
         "shown": SHOWN,
         "classes": {
@@ -106,12 +106,6 @@ def _columns(states: Columns, plan: Plan, classes: Columns) -> dict[str, Any]:
             "allowance": rounded(classes.get("allowance", empty), 2),
         },
     }
-
-
-def _coded(values: Array) -> dict[str, list[Any]]:
-    found = coded(values)
-    found["words"] = [None if isinstance(word, float) and math.isnan(word) else word for word in found["words"]]
-    return found
 
 
 def _with_infinity(values: Array) -> list[Any]:

@@ -75,7 +75,7 @@ const SHAPES = {
   inconclusive: { draw: (x, y) => `M${r1(x - 3)} ${r1(y)}a3 3 0 1 1 6 0a3 3 0 1 1 -6 0`, width: 1.4 },
 };
 const glyph = (shape, colour) => make("svg:svg", { width: 14, height: 14, "aria-hidden": "true" },
-  make("svg:path", { d: SHAPES[shape].draw(7, 7), fill: "none", "stroke-linecap": "round", "stroke-width": SHAPES[shape].width * 1.3, style: { stroke: colour } }));
+  make("svg:path", { d: (SHAPES[shape] || SHAPES.certified).draw(7, 7), fill: "none", "stroke-linecap": "round", "stroke-width": (SHAPES[shape] || SHAPES.certified).width * 1.3, style: { stroke: colour } }));
 
 const tip = make("div", { class: "tip", hidden: "" });
 document.body.append(tip);

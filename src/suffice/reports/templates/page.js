@@ -1,56 +1,20 @@
 "use strict";
-let D, N, drawn, listed, page = 0, opened = null, palette = "verdict";
-const PER_PAGE = 20, MOST_RUNS = 60;
+let drawn, listed, page = 0, opened = null, palette = "verdict";
+const MOST_RUNS = 60;
 const VERDICTS = ["certified", "inconclusive", "violated"];
 const FILTERS = ["verdict", "source", "dataset", "run", "dim", "temperature", "tier", "binding"];
-const EXTRA = { verdict: ["not certified"] };
-const word = (name, row) => D.coded[name].words[D.coded[name].codes[row]];
-const num = (name, row) => D.numbers[name][row];
+const JOINT = { verdict: { "not certified": each => each !== "certified" } };
 const verdictOf = row => word("verdict", row);
 const headroomWords = h => h === -1 ? "unbounded" : h === null ? "none" : number(h);
-const groupName = (dim, tau) => tau === null ? `p = ${dim}` : `p = ${dim}, τ = ${tau}`;
-const compare = (a, b) => a === b ? 0 : typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
 const original = new Map();
 
-/* What is chosen: the filters' own words, and the text that ids must contain. */
-function chosenBy() {
-  const wanted = {};
-  for (const name of FILTERS) { const value = byId(`f-${name}`).value; if (value !== "all") wanted[name] = value; }
-  return { wanted, text: byId("f-id").value.trim().toLowerCase() };
-}
-function matcher({ wanted, text }) {
-  const tests = Object.entries(wanted).map(([name, value]) => {
-    const { words, codes } = D.coded[name];
-    const yes = words.map(w => value === "not certified" && name === "verdict" ? w !== "certified" : String(w) === value);
-    return row => yes[codes[row]];
-  });
-  if (text) { const ids = D.id; tests.push(row => ids[row].toLowerCase().includes(text)); }
-  return row => tests.every(test => test(row));
-}
-const isFiltered = ({ wanted, text }) => text !== "" || Object.keys(wanted).length > 0;
-
-/* The fragment keeps filters, page and opened state, so that a view can be shared. */
-function remember() {
-  const { wanted, text } = chosenBy(), kept = new URLSearchParams(wanted);
-  if (text) kept.set("id", byId("f-id").value.trim());
-  if (palette !== D.palette) kept.set("colour", palette);
-  if (page) kept.set("page", page + 1);
-  if (opened !== null) kept.set("state", D.id[opened]);
-  const wish = kept.toString();
-  if (wish !== location.hash.slice(1)) history.replaceState(null, "", `#${wish}`);
-}
+const remember = () => keepAddress(FILTERS, { colour: palette === D.palette ? null : palette, page: page ? page + 1 : null, state: opened === null ? null : D.id[opened] });
 function recall() {
-  const kept = new URLSearchParams(location.hash.slice(1));
-  for (const name of FILTERS) {
-    const select = byId(`f-${name}`), value = kept.get(name);
-    select.value = [...select.options].some(option => option.value === value) ? value : "all";
-  }
-  byId("f-id").value = kept.get("id") || "";
-  const colour = kept.get("colour");
-  palette = byId("f-colour").value = [...byId("f-colour").options].some(o => o.value === colour) ? colour : D.palette;
-  page = Math.max(0, (parseInt(kept.get("page"), 10) || 1) - 1);
-  render();
+  const kept = takeAddress(FILTERS);
+  palette = choose(byId("f-colour"), kept.get("colour"), D.palette);
+  page = (parseInt(kept.get("page"), 10) || 1) - 1;
   const row = kept.has("state") ? D.id.indexOf(kept.get("state")) : -1;
+  render();
   if (row >= 0) explain(row); else if (byId("state").open) byId("state").close();
 }
 
@@ -84,14 +48,13 @@ const points = (id, rows, x, y, what) => {
   const made = groups(rows, x, y);
   chart(id, { ...what, points: made, legend: legendOf(made), words: pointWords, open: explain });
 };
-const sorted = values => values.sort((a, b) => a - b);
 
 function render() {
-  const chosen = chosenBy(), match = matcher(chosen), filtered = isFiltered(chosen);
+  const chosen = chosenBy(FILTERS), match = matcher(chosen, JOINT), filtered = isFiltered(chosen);
   const rows = [];
   for (let row = 0; row < drawn; row++) if (match(row)) rows.push(row);
   listed = D.list.filter(match);
-  byId("shown").textContent = `${rows.length.toLocaleString("en")} of ${drawn.toLocaleString("en")} states shown`;
+  byId("shown").textContent = `${whole(rows.length)} of ${whole(drawn)} states shown`;
   byId("sampled").hidden = !(filtered && D.stride > 1);
   renderTiles(rows, filtered);
   renderList(filtered);
@@ -110,16 +73,16 @@ function renderTiles(rows, filtered) {
   const count = name => rows.filter(row => verdictOf(row) === name).length;
   const b = sorted(rows.filter(row => word("status", row) === "bounded" && num("b", row) > 0).map(row => num("b", row)));
   const room = sorted(rows.map(row => num("headroom", row)).filter(h => h !== null && h > 0));
-  set("n-states", rows.length.toLocaleString("en"));
-  for (const name of VERDICTS) set(`n-${name}`, count(name).toLocaleString("en"));
+  set("n-states", whole(rows.length));
+  for (const name of VERDICTS) set(`n-${name}`, whole(count(name)));
   set("n-median", b.length ? number(quantile(b, 0.5)) : "none");
   set("n-span", b.length ? Math.log10(b[b.length - 1] / b[0]).toFixed(2) : "none");
   set("n-headroom", room.length ? number(quantile(room, 0.5)) : "none");
   const all = rows.reduce((mask, row) => mask & num("orders", row), 63);
   const order = rows.length ? D.orders.find(n => all >> (n - 1) & 1) : undefined;
   set("n-order", order === undefined ? "none" : String(order));
-  set("n-linear", rows.filter(row => num("off", row) !== null && num("off", row) <= 0.01).length.toLocaleString("en"));
-  set("n-below", rows.filter(row => verdictOf(row) === "certified" && num("headroom", row) !== null && num("headroom", row) >= 0 && num("headroom", row) < 1).length.toLocaleString("en"));
+  set("n-linear", whole(rows.filter(row => num("off", row) !== null && num("off", row) <= 0.01).length));
+  set("n-below", whole(rows.filter(row => verdictOf(row) === "certified" && num("headroom", row) !== null && num("headroom", row) >= 0 && num("headroom", row) < 1).length));
 }
 
 /* The states that are not certified, page by page. */
@@ -131,18 +94,11 @@ function howFar(row) {
   return factor === -1 ? `${name}: no finite bound` : `${name} ${what} ${number(factor)} times the budget`;
 }
 function renderList(filtered) {
-  const pages = Math.max(1, Math.ceil(listed.length / PER_PAGE));
-  page = Math.min(page, pages - 1);
-  const some = listed.slice(page * PER_PAGE, (page + 1) * PER_PAGE);
-  byId("t-open").replaceChildren(...some.map(row => make("tr", {}, [make("td", {}, openButton(row)), make("td", {}, verdictMark(row)),
-    make("td", { class: "how" }, howFar(row)), make("td", {}, word("next", row))])));
+  page = turnTo(page, listed, byId("t-open"), row => make("tr", {}, [make("td", {}, openButton(row)), make("td", {}, verdictMark(row)),
+    make("td", { class: "how" }, howFar(row)), make("td", {}, word("next", row))]));
   byId("open-table").hidden = !listed.length;
   byId("open-none").hidden = listed.length > 0;
   if (!listed.length) byId("open-none").textContent = filtered && D.list.length ? "None of the chosen states is open or violated." : byId("open-none").dataset.words;
-  byId("pager").hidden = listed.length <= PER_PAGE;
-  byId("where").textContent = `${(page * PER_PAGE + 1).toLocaleString("en")} to ${(page * PER_PAGE + some.length).toLocaleString("en")} of ${listed.length.toLocaleString("en")}`;
-  byId("before").disabled = page === 0;
-  byId("after").disabled = page >= pages - 1;
 }
 
 function renderTolerances(rows, bounded) {
@@ -173,7 +129,6 @@ function renderTolerances(rows, bounded) {
   points("c-first", off, b, row => num("off", row), { x: { ...y, title: "b*" }, y: { type: "log", title: "first order off by", domain: domain(off.map(row => num("off", row)), true, 1) } });
 }
 
-const cells = values => make("tr", {}, values.map(value => make("td", {}, String(value))));
 function renderTable(rows, bounded, filtered) {
   const body = byId("t-groups");
   if (!original.has(body)) original.set(body, [...body.children]);
@@ -235,23 +190,23 @@ function renderHeadroom(rows) {
   const counts = stacked(finite, row => Math.floor(Math.log10(num("headroom", row)) * per) - first, bins);
   const bars = [], top = Math.max(1, ...counts.map(each => each.reduce((a, b) => a + b)));
   counts.forEach((each, i) => { let y0 = 0; each.forEach((n, v) => { if (n) bars.push({ x0: bins[i] + 0.01, x1: bins[i] + 1 / per - 0.01, y0, y1: y0 + n, colour: `var(--${VERDICTS[v]})`,
-    words: [`headroom ${number(10 ** bins[i])} to ${number(10 ** (bins[i] + 1 / per))}`, `${n.toLocaleString("en")} ${VERDICTS[v]}`] }); y0 += n; }); });
+    words: [`headroom ${number(10 ** bins[i])} to ${number(10 ** (bins[i] + 1 / per))}`, `${whole(n)} ${VERDICTS[v]}`] }); y0 += n; }); });
   const used = VERDICTS.filter(v => rows.some(row => verdictOf(row) === v));
   chart("c-headroom", { x: { type: "logged", title: `headroom by the ${D.contract} contract`, domain: [bins[0] - 0.05, bins[bins.length - 1] + 1 / per + 0.05] }, y: { type: "linear", title: "states", domain: [0, top * 1.05] },
     bars, lines: [{ xy: [[0, 0], [0, top * 1.05]], colour: "var(--ink)", dash: true }], legend: used.map(name => ({ name, colour: `var(--${name})`, shape: name })) });
   const none = rows.filter(row => num("headroom", row) === -1).length, zero = rows.filter(row => num("headroom", row) === 0 || num("headroom", row) === null).length;
-  byId("headroom-rest").textContent = [none ? `${none.toLocaleString("en")} more have no limit.` : "", zero ? `${zero.toLocaleString("en")} more have none at all.` : ""].join(" ");
+  byId("headroom-rest").textContent = [none ? `${whole(none)} more have no limit.` : "", zero ? `${whole(zero)} more have none at all.` : ""].join(" ");
 }
 function renderOrders(rows) {
   if (!D.orders.length) return;
   const yes = D.orders.map(n => rows.filter(row => num("orders", row) >> (n - 1) & 1).length), total = Math.max(1, rows.length);
-  const bars = D.orders.flatMap((n, i) => [{ x0: i - 0.35, x1: i + 0.35, y0: 0, y1: yes[i], colour: "var(--certified)", words: [D.order_names[i], `${yes[i].toLocaleString("en")} of ${rows.length.toLocaleString("en")} certified`] },
-    { x0: i - 0.35, x1: i + 0.35, y0: yes[i], y1: rows.length, colour: "var(--line)", words: [D.order_names[i], `${(rows.length - yes[i]).toLocaleString("en")} not certified`] }]);
+  const bars = D.orders.flatMap((n, i) => [{ x0: i - 0.35, x1: i + 0.35, y0: 0, y1: yes[i], colour: "var(--certified)", words: [D.order_names[i], `${whole(yes[i])} of ${whole(rows.length)} certified`] },
+    { x0: i - 0.35, x1: i + 0.35, y0: yes[i], y1: rows.length, colour: "var(--line)", words: [D.order_names[i], `${whole((rows.length - yes[i]))} not certified`] }]);
   chart("c-orders", { height: 240, x: { type: "linear", domain: [-0.6, D.orders.length - 0.4], ticks: D.orders.map((_, i) => [i, D.order_names[i]]) }, y: { type: "linear", title: "states", domain: [0, total] }, bars });
 }
 function renderHardest(bounded) {
   byId("t-hardest").replaceChildren(...bounded.slice(0, 10).map(row => make("tr", {}, [make("td", {}, openButton(row)), make("td", {}, verdictMark(row)),
-    make("td", { class: "how" }, `b* = ${number(num("b", row))}, ${word("binding", row)} binds`), make("td", {}, groupName(word("dim", row), word("temperature", row)) + `, ${num("classes", row).toLocaleString("en")} classes`)])));
+    make("td", { class: "how" }, `b* = ${number(num("b", row))}, ${word("binding", row)} binds`), make("td", {}, groupName(word("dim", row), word("temperature", row)) + `, ${whole(num("classes", row))} classes`)])));
 }
 function renderRungs() {
   const budgets = Object.keys(D.rungs);
@@ -259,7 +214,7 @@ function renderRungs() {
   // light to dark within a dtype, green bfloat16 inputs, blue float32, orange float64, grey where no rung is certified
   const shades = ["#74c476", "#9ecae1", "#4292c6", "#084594", "#fdd0a2", "#f16913", "#8c2d04", "#999999"];
   const names = Object.keys(D.rungs[budgets[0]]), bars = [];
-  budgets.forEach((budget, i) => { let y0 = 0; names.forEach((name, k) => { const n = D.rungs[budget][name]; if (n) bars.push({ x0: i - 0.38, x1: i + 0.38, y0, y1: y0 + n, colour: shades[k % shades.length], words: [`joint budget ${budget}`, `${name}: ${n.toLocaleString("en")} states`] }); y0 += n; }); });
+  budgets.forEach((budget, i) => { let y0 = 0; names.forEach((name, k) => { const n = D.rungs[budget][name]; if (n) bars.push({ x0: i - 0.38, x1: i + 0.38, y0, y1: y0 + n, colour: shades[k % shades.length], words: [`joint budget ${budget}`, `${name}: ${whole(n)} states`] }); y0 += n; }); });
   chart("c-rungs", { x: { type: "linear", title: "joint budget", domain: [-0.6, budgets.length - 0.4], ticks: budgets.map((b, i) => [i, b]) }, y: { type: "linear", title: "states", domain: [0, D.states] },
     bars, legend: names.map((name, k) => ({ name, colour: shades[k % shades.length] })) });
 }
@@ -276,7 +231,7 @@ function explain(row) {
     make("h2", { id: "state-id" }, D.id[row]),
     say(verdictMark(row), word("tier", row) === "none" ? "" : `, decided by ${word("tier", row)}`, verdictOf(row) === "certified" ? "." : `: ${howFar(row)}.`),
     ...(word("next", row) ? [say(make("strong", {}, "Next: "), word("next", row), ".")] : []),
-    say(`${word("source", row)} on ${word("dataset", row)}, run ${word("run", row)}, step ${num("step", row)}. ${groupName(word("dim", row), word("temperature", row))}, ${num("classes", row).toLocaleString("en")} classes, label ${num("label", row)}` +
+    say(`${word("source", row)} on ${word("dataset", row)}, run ${word("run", row)}, step ${num("step", row)}. ${groupName(word("dim", row), word("temperature", row))}, ${whole(num("classes", row))} classes, label ${num("label", row)}` +
       (target === null ? "." : target < -2 ? `, the target leaves ${number(target < -300 ? 0 : 10 ** target)} to all others${target < -300 ? ` (10${raised(Math.round(target))})` : ""}.` : `, target probability ${number(1 - 10 ** target)}.`)),
     say(word("status", row) === "bounded" ? `b* = ${number(num("b", row), 4)}: any ${D.unit} up to that is certified to keep the budgets; ${word("binding", row)} binds.` : word("status", row) === "unbounded" ? "No error, however large, breaks a budget." : "Not even b = 0 is accepted."),
     say(`Headroom ${headroomWords(num("headroom", row))} by the ${D.contract} contract` + (verdictOf(row) === "certified" && num("headroom", row) !== null && num("headroom", row) >= 0 && num("headroom", row) < 1 ? ": the contract alone would leave it open, an enclosure of its true error certifies it." : ".")),
@@ -307,23 +262,19 @@ function weights(row) {
 
 async function start() {
   D = await unfold("data");
-  N = D.id.length; drawn = D.drawn;
-  for (const name of FILTERS) {
-    const select = byId(`f-${name}`), words = [...D.coded[name].words].sort(compare);
-    for (const value of ["all", ...(EXTRA[name] || []), ...words]) select.add(new Option(value === null ? "none" : value, String(value)));
-    // with one value there is nothing to choose
-    select.parentElement.hidden = words.length < 2 && name !== "verdict";
-  }
+  drawn = D.drawn;
+  fillFilters(FILTERS, { verdict: ["not certified"] });
   for (const [value, text] of [["verdict", "verdict"], ["dim", "dimension"], ["temperature", "temperature"], ["source", "source"], ["binding", "what binds"], ["tier", "decided by"]]) byId("f-colour").add(new Option(text, value));
-  const form = byId("filters");
-  form.addEventListener("change", () => { palette = byId("f-colour").value; page = 0; render(); });
-  form.addEventListener("reset", () => setTimeout(() => { palette = byId("f-colour").value = D.palette; page = 0; render(); }));
-  form.addEventListener("submit", event => { event.preventDefault(); const found = D.id.indexOf(byId("f-id").value.trim()), match = matcher(chosenBy());
-    const row = found >= 0 ? found : D.id.findIndex((_, i) => match(i)); if (byId("f-id").value.trim() && row >= 0) explain(row); });
-  let later = 0;
-  byId("f-id").addEventListener("input", () => { clearTimeout(later); later = setTimeout(() => { page = 0; render(); }, 120); });
-  byId("before").addEventListener("click", () => { page -= 1; renderList(isFiltered(chosenBy())); remember(); });
-  byId("after").addEventListener("click", () => { page += 1; renderList(isFiltered(chosenBy())); remember(); });
+  listen(() => { palette = byId("f-colour").value; page = 0; render(); }, () => { palette = byId("f-colour").value = D.palette; page = 0; render(); });
+  // Enter in the search opens the first state that is found
+  byId("filters").addEventListener("submit", event => {
+    event.preventDefault();
+    const text = byId("f-id").value.trim(), match = matcher(chosenBy(FILTERS), JOINT), row = D.id.includes(text) ? D.id.indexOf(text) : D.id.findIndex((_, i) => match(i));
+    if (text && row >= 0) explain(row);
+  });
+  const turn = by => { page += by; renderList(isFiltered(chosenBy(FILTERS))); remember(); };
+  byId("before").addEventListener("click", () => turn(-1));
+  byId("after").addEventListener("click", () => turn(1));
   byId("state").addEventListener("close", () => { opened = null; remember(); });
   byId("state").addEventListener("click", event => { if (event.target === byId("state")) byId("state").close(); });
   byId("close").addEventListener("click", () => byId("state").close());
