@@ -397,3 +397,36 @@ def test_an_audit_without_states_has_a_page(tmp_path: Path) -> None:
         pass
     sf.audit(tmp_path / "c", BUDGETS, out=tmp_path / "a")
     assert "There was no state to judge." in write_page(tmp_path / "a", sf.open_collection(tmp_path / "c")).read_text()
+
+
+@needs_browser
+def test_words_and_numbers_need_no_script(browser: Browser, tight: Path) -> None:
+    """What is painted first: question, answer, numbers and the first of the states that are not certified."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"file://{tight / 'report.html'}")
+    summary = json.loads((tight / "summary.json").read_text())["summary"]
+    assert f"{summary['certified']} of {summary['states']} states are certified" in page.inner_text(".answer")
+    assert page.inner_text("#n-violated") == str(summary["violated"])
+    assert page.locator("#t-open tr").count() == 20
+    assert "violated" in page.inner_text("#t-open tr >> nth=0")
+    context.close()
+    # and a script says the same
+    with_script, _ = _open(browser, tight)
+    assert with_script.locator("#t-open tr").count() == 20
+    with_script.close()
+
+
+@needs_browser
+def test_the_first_list_is_the_scripts(browser: Browser, tight: Path) -> None:
+    """Word for word: the list that is painted first does not change when the script takes over."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"file://{tight / 'report.html'}")
+    cells = "rows => rows.map(r => [...r.cells].map(c => c.textContent.trim()))"
+    written = page.locator("#t-open tr").all_inner_texts()
+    context.close()
+    page, _ = _open(browser, tight)
+    drawn = page.eval_on_selector_all("#t-open tr", cells)
+    assert [line.split("\t") for line in written] == drawn
+    page.close()

@@ -18,21 +18,21 @@ function recall() {
   if (row >= 0) explain(row); else if (byId("state").open) byId("state").close();
 }
 
-/* Points in their colours; the shape is always the verdict. */
+/* Points in their colours; the shape is always the verdict. In turns of some rows, each with another colour on top. */
+const IN_TURN = 64;
 function groups(rows, x, y) {
-  const codes = palette === "none" ? null : D.coded[palette].codes, verdicts = D.coded.verdict;
-  const found = new Map();
-  for (const row of rows) {
-    const key = `${codes[row]}|${verdicts.codes[row]}`;
+  const codes = D.coded[palette].codes, verdicts = D.coded.verdict, found = new Map();
+  rows.forEach((row, i) => {
+    const turn = Math.floor(i / IN_TURN), key = `${turn}|${codes[row]}|${verdicts.codes[row]}`;
     if (!found.has(key)) {
       const shape = verdicts.words[verdicts.codes[row]];
-      found.set(key, { name: String(word(palette, row)), colour: colourOf(palette, codes[row]), shape, x: [], y: [], rows: [], code: codes[row] });
+      found.set(key, { name: String(word(palette, row)), colour: colourOf(palette, codes[row]), shape, x: [], y: [], rows: [], code: codes[row], turn });
     }
     const group = found.get(key);
     group.x.push(x(row)); group.y.push(y(row)); group.rows.push(row);
-  }
+  });
   // what is certified lies below what is not
-  return [...found.values()].sort((a, b) => VERDICTS.indexOf(a.shape) - VERDICTS.indexOf(b.shape) || a.code - b.code);
+  return [...found.values()].sort((a, b) => VERDICTS.indexOf(a.shape) - VERDICTS.indexOf(b.shape) || a.turn - b.turn || (a.code + a.turn) % 8 - (b.code + b.turn) % 8);
 }
 function colourOf(name, code) {
   return name === "verdict" ? `var(--${D.coded.verdict.words[code]})` : `var(--c${code % 8})`;
