@@ -17,7 +17,7 @@ import suffice as sf
 from suffice.certificates.explain import class_shares
 from suffice.realizations.analytic import Analytic
 from suffice.reports.page import write_page
-from tests.support.collections import make_states
+from tests.support.collections import make_states, make_supervised
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
@@ -359,7 +359,9 @@ def test_runs_are_drawn_along_their_steps(browser: Browser, tight: Path) -> None
     assert page.inner_text("#c-runs h3") == "</script><b>r"
     assert page.locator("#c-runs .band").count() == 1
     assert page.get_attribute("#c-run-0", "data-points") == "3"
-    assert "1 runs" in page.inner_text("#runs-words")
+    b, step = _rows(tight)["b"], _rows(tight)["step"]
+    factor = np.quantile(b[step == 2], 0.5, method="nearest") / np.quantile(b[step == 0], 0.5, method="nearest")
+    assert float(page.inner_text("#runs-words").rstrip(".").split()[-1]) == pytest.approx(factor, rel=0.2)
     page.select_option("#f-dataset", "data-1")
     # one step is no trajectory
     assert not page.is_visible("#runs")
@@ -392,11 +394,31 @@ def test_the_page_is_small(tight: Path) -> None:
     assert (tight / "report.html").stat().st_size < 100_000
 
 
-def test_an_audit_without_states_has_a_page(tmp_path: Path) -> None:
+@needs_browser
+def test_an_audit_without_states_has_a_page(browser: Browser, tmp_path: Path) -> None:
     with sf.CollectionWriter(tmp_path / "c", "nothing"):
         pass
     sf.audit(tmp_path / "c", BUDGETS, out=tmp_path / "a")
-    assert "There was no state to judge." in write_page(tmp_path / "a", sf.open_collection(tmp_path / "c")).read_text()
+    page, troubles = _open(browser, tmp_path / "a", "#verdict=violated&page=7&state=none&colour=x")
+    assert page.inner_text("#open-none") == "There was no state to judge."
+    assert page.inner_text("#shown") == "0 of 0 states shown"
+    assert troubles == []
+    page.close()
+
+
+@needs_browser
+def test_an_objective_that_is_no_softmax_has_a_page(browser: Browser, tmp_path: Path) -> None:
+    with sf.CollectionWriter(tmp_path / "c", "supervised") as writer:
+        writer.add(make_supervised(9), source="s", dataset="d", run="r", step=0)
+    sf.audit(tmp_path / "c", sf.Budgets(loss=1e-9), out=tmp_path / "a")
+    page, troubles = _open(browser, tmp_path / "a")
+    assert page.inner_text("#shown") == "9 of 9 states shown"
+    page.click("#t-hardest button >> nth=0")
+    # there is nothing to say class by class
+    assert page.locator("dialog .weights").count() == 0
+    assert "b* =" in page.inner_text("dialog")
+    assert troubles == []
+    page.close()
 
 
 @needs_browser

@@ -7,13 +7,13 @@ const num = (name, row) => D.numbers[name][row];
 const compare = (a, b) => a === b ? 0 : typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
 const sorted = values => values.sort((a, b) => a - b);
 const whole = n => n.toLocaleString("en");
-const groupName = (dim, tau) => tau === null ? `p = ${dim}` : `p = ${dim}, τ = ${tau}`;
+const groupName = (dim, tau) => tau === null ? `p = ${dim}` : `p = ${dim}, τ = ${number(tau, 6)}`;
 const cells = values => make("tr", {}, values.map(value => make("td", {}, String(value))));
 
 function fillFilters(names, extra = {}) {
   for (const name of names) {
     const select = byId(`f-${name}`), words = [...D.coded[name].words].sort(compare);
-    for (const value of ["all", ...(extra[name] || []), ...words]) select.add(new Option(value === null ? "none" : value, String(value)));
+    for (const value of ["all", ...(extra[name] || []), ...words]) select.add(new Option(value === null ? "none" : typeof value === "number" && !Number.isInteger(value) ? number(value, 6) : value, String(value)));
     // with one value there is nothing to choose
     select.parentElement.hidden = words.length < 2 && !(name in extra);
   }

@@ -39,7 +39,7 @@ function colourOf(name, code) {
 }
 function legendOf(made) {
   const seen = new Map();
-  for (const g of made) if (!seen.has(g.name)) seen.set(g.name, { name: palette === "dim" ? `p = ${g.name}` : palette === "temperature" ? `τ = ${g.name}` : g.name, colour: g.colour, shape: palette === "verdict" ? g.shape : "certified", code: g.code });
+  for (const g of made) if (!seen.has(g.name)) seen.set(g.name, { name: palette === "dim" ? `p = ${g.name}` : palette === "temperature" ? `τ = ${number(Number(g.name))}` : g.name, colour: g.colour, shape: palette === "verdict" ? g.shape : "certified", code: g.code });
   return [...seen.values()].sort((a, b) => a.code - b.code).slice(0, 24);
 }
 const pointWords = row => [D.id[row], `${verdictOf(row)}${word("tier", row) === "none" ? "" : `, decided by ${word("tier", row)}`}`,
@@ -117,7 +117,7 @@ function renderTolerances(rows, bounded) {
     lines.push({ xy: [[i - 0.4, median], [i + 0.4, median]], colour: "var(--ink)", width: 3 });
   });
   const every = Math.ceil(order.length / Math.max(1, Math.floor(byId("c-groups").clientWidth / 66)));
-  const ticks = order.map((some, i) => [i, `p = ${word("dim", some[0])}\n${word("temperature", some[0]) === null ? "" : `τ = ${word("temperature", some[0])}`}`]).filter((_, i) => i % every === 0);
+  const ticks = order.map((some, i) => [i, `p = ${word("dim", some[0])}\n${word("temperature", some[0]) === null ? "" : `τ = ${number(word("temperature", some[0]))}`}`]).filter((_, i) => i % every === 0);
   points("c-groups", bounded, row => x.get(row), b, { x: { type: "linear", domain: [-0.6, order.length - 0.4], ticks, lines: 2 }, y, lines });
 
   const known = bounded.filter(row => num("rest", row) !== null);
@@ -160,12 +160,13 @@ function renderRuns(bounded) {
   const last = steps => steps[steps.length - 1];
   const rose = made.filter(([, steps]) => last(steps)[2] > steps[0][2]).length;
   const change = quantile(sorted(made.map(([, steps]) => last(steps)[2] / steps[0][2])), 0.5);
-  byId("runs-words").textContent = `From its first step to its last the median tolerance rises in ${rose} of ${made.length} runs, by a factor of ${number(change)} in the middle one.` +
+  byId("runs-words").textContent = (made.length === 1 ? `From the first step of the run to the last the median tolerance changes by a factor of ${number(change)}.`
+    : `From its first step to its last the median tolerance rises in ${rose} of ${made.length} runs, by a factor of ${number(change)} in the middle one.`) +
     (made.length > MOST_RUNS ? ` The first ${MOST_RUNS} runs are drawn; choose a run for another.` : "");
   const y = { type: "log", domain: domain(made.flatMap(([, steps]) => steps.flatMap(([, low, , high]) => [low, high])), true, 1) };
   const shown = made.slice(0, MOST_RUNS);
   byId("c-runs").replaceChildren(...shown.map(([run], i) => make("div", { class: "one" }, [make("h3", { title: run }, run), make("div", { class: "small", id: `c-run-${i}`, role: "img", "aria-label": `Tolerance against step of run ${run}` })])));
-  shown.forEach(([run, steps], i) => chart(`c-run-${i}`, { small: true, height: 150, x: { type: "linear", domain: [steps[0][0], last(steps)[0]], ticks: runTicks(steps) }, y,
+  shown.forEach(([run, steps], i) => chart(`c-run-${i}`, { small: true, height: shown.length < 3 ? 240 : 150, x: { type: "linear", domain: [steps[0][0], last(steps)[0]], ticks: runTicks(steps) }, y,
     bands: [{ xyy: steps.map(([step, low, , high]) => [step, low, high]), colour: "var(--c0)" }],
     lines: [{ xy: steps.map(([step, , mid]) => [step, mid]), colour: "var(--c0)" }],
     points: [{ colour: "var(--c0)", shape: "certified", x: steps.map(s => s[0]), y: steps.map(s => s[2]), rows: steps.map((_, j) => j) }],
