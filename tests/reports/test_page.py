@@ -219,6 +219,23 @@ def test_the_precision_ladder_is_the_summarys(browser: Browser, executed: Path) 
     )
     assert shown == [[budget, *(str(n) for n in counts.values())] for budget, counts in rungs.items()]
     assert page.locator("#c-rungs .bar").count() > 0
+    # the table follows the filters, and goes back
+    wanted = _rows(executed)["id"][4]
+    page.fill("#f-id", wanted)
+    page.wait_for_selector("#shown:has-text('1 of')")
+    one = page.eval_on_selector_all("#t-rungs tbody tr", "rows => rows.map(r => [...r.cells].map(c => c.textContent))")
+    assert [sum(map(int, line[1:])) for line in one] == [1] * len(rungs)
+    rows = _rows(executed)
+    for line in one:
+        names, place = list(next(iter(rungs.values()))), [int(n) for n in line[1:]].index(1)
+        met = [
+            rows[f"loss_bound {name}"][4] <= float(line[0]) and rows[f"gradient_bound {name}"][4] <= float(line[0])
+            for name in names[:-1]
+        ]
+        assert place == (met.index(True) if any(met) else len(met))
+    page.fill("#f-id", "")
+    page.wait_for_selector("#shown:has-text('15 of')")
+    assert page.inner_text("#t-rungs td >> nth=1") == shown[0][1]
     assert "rounding" in (page.text_content(".scope") or "")
     assert troubles == []
     page.close()

@@ -53,7 +53,9 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
         "budgets": limits_of(plan),
         "orders": orders,
         "order_names": [f"debye{order}" for order in orders],
-        "rungs": summary["rungs"],
+        "rungs": {budget: _rungs(states, budget, list(counts)) for budget, counts in summary["rungs"].items()},
+        "rung_names": list(next(iter(summary["rungs"].values()), {})),
+        "rung_counts": summary["rungs"],
         "unit": unit,
         "saturated": saturated,
         # where all verdicts are the same they say nothing as colours
@@ -106,6 +108,11 @@ def _columns(states: Columns, plan: Plan, classes: Columns) -> dict[str, Any]:
             "allowance": rounded(classes.get("allowance", empty), 2),
         },
     }
+
+
+def _rungs(states: Columns, budget: str, names: list[str]) -> list[int]:
+    """The cheapest rung of each state at a budget, by its place among all."""
+    return [names.index(str(name)) for name in states.get(f"rung {budget}", ())]
 
 
 def _with_infinity(values: Array) -> list[Any]:
