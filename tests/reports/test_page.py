@@ -419,6 +419,7 @@ def test_an_audit_without_states_has_a_page(browser: Browser, tmp_path: Path) ->
     page, troubles = _open(browser, tmp_path / "a", "#verdict=violated&page=7&state=none&colour=x")
     assert page.inner_text("#open-none") == "There was no state to judge."
     assert page.inner_text("#shown") == "0 of 0 states shown"
+    assert page.inner_text("#c-ordered").startswith("Nothing to draw")
     assert troubles == []
     page.close()
 

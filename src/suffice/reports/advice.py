@@ -70,9 +70,9 @@ def _step(columns: Columns, plan: Plan, row: int, name: str, rung: str) -> str:
     if name == "prediction" and columns["headroom"][row] == 0:
         return "the two best scores are tied: no accuracy settles it"
     wider = "execute in float64" if executed and plan.given is None and plan.dtype != "float64" else ""
-    if columns["verdict"][row] == Verdict.VIOLATED:
-        return " or ".join(filter(None, (wider, _larger(columns, row, name), "use a more exact realization")))
-    return " or ".join(filter(None, (wider, "let suffice verify settle it in Arb", _larger(columns, row, name))))
+    settle = "" if columns["verdict"][row] == Verdict.VIOLATED else "let suffice verify settle it in Arb"
+    known = [step for step in (wider, settle, _larger(columns, row, name)) if step]
+    return ", or ".join(known[:2]) or "use a more exact realization"
 
 
 def _larger(columns: Columns, row: int, name: str) -> str:
