@@ -18,7 +18,7 @@ from suffice.store.manifest import CollectionError, sha256_of, write_whole
 from suffice.store.reader import BadRow, Batch, Collection
 from suffice.store.strict import read_strictly
 
-__all__ = ["Ledger", "read_header", "read_results", "read_summary"]
+__all__ = ["Ledger", "read_header", "read_results", "read_summary", "read_tables"]
 
 _HEADER, _SUMMARY, _DIGESTS = "audit.json", "summary.json", "digests.json"
 # what says which state a row is about, and what readers of verdicts rely on; the rest is the realization's
@@ -160,6 +160,12 @@ def _object(path: Path) -> dict[str, Any]:
 
 def read_results(folder: Path, *, judged: bool = False) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
     """The result files in order, as columns; with `judged` each must have those of verdicts and tolerances."""
+    for table in read_tables(folder, judged=judged):
+        yield {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in table.column_names}
+
+
+def read_tables(folder: Path, *, judged: bool = False) -> Iterator[pa.Table]:
+    """The same as Arrow has them."""
     for path in sorted((folder / "results").glob("*.parquet")):
         try:
             table = pq.read_table(path)
@@ -168,7 +174,7 @@ def read_results(folder: Path, *, judged: bool = False) -> Iterator[dict[str, np
                 raise
             raise CollectionError(path, "parquet", " ".join(str(error).split())) from None
         _check_columns(path, table.schema, {**_DESCRIBED, **_JUDGED} if judged else _DESCRIBED)
-        yield {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in table.column_names}
+        yield table
 
 
 def _check_columns(path: Path, schema: pa.Schema, wanted: dict[str, pa.DataType]) -> None:

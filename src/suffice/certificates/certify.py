@@ -17,6 +17,7 @@ from suffice.certificates.explain import Explanation, class_shares
 from suffice.contracts.base import Contract
 from suffice.contracts.registry import contract_named
 from suffice.numerics.records import joined
+from suffice.numerics.shown import card, counts, quantiles
 from suffice.numerics.softmax import at_class
 from suffice.pairs.base import Pair
 from suffice.realizations.analytic import Analytic
@@ -29,7 +30,7 @@ from suffice.words import Departure, Scope, Verdict
 __all__ = ["Certificate", "certify", "certify_realized"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Certificate:
     """Bounds on a realization's actual errors, and what they mean for the budgets.
 
@@ -56,6 +57,21 @@ class Certificate:
     executed_loss: Float[Tensor, " queries"] | None = None
     executed_gradient: Float[Tensor, "queries dim"] | None = None
     status: np.ndarray[Any, Any] | None = None
+
+    def __repr__(self) -> str:
+        headroom = quantiles(self.headroom)
+        return f"Certificate({counts(self.verdict)}; headroom {headroom}; contract {self.contract}, scope {self.scope})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "verdicts": counts(self.verdict),
+            "headroom": quantiles(self.headroom),
+            "what binds": counts(self.binding),
+            **{f"{name} bound": quantiles(getattr(self, name)) for name in self.budgets.names if name != "prediction"},
+            "contract": self.contract,
+            "scope": f"{self.scope} ({self.execution})" if self.execution else str(self.scope),
+        }
+        return card(f"Certificate of {len(self.verdict):,} states", rows)
 
     @property
     def pair(self) -> Pair:

@@ -84,6 +84,8 @@ class Realized(ABC):
     _shared: ClassVar[frozenset[str]] = frozenset()
     # whether it is one softmax, which can be explained class by class
     by_class: ClassVar[bool] = True
+    # what b of the unit family is a bound on, in words for a page
+    unit_words: ClassVar[str] = "error of the unit family"
     # the budgets that there is a bound for
     covers: ClassVar[frozenset[str]] = frozenset({"loss", "probability", "gradient", "prediction"})
 

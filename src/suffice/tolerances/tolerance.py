@@ -16,6 +16,7 @@ from suffice.contracts.bounds import Bounds
 from suffice.contracts.registry import contract_named
 from suffice.contracts.sensitivity import Sensitivity, first_order
 from suffice.numerics.records import joined
+from suffice.numerics.shown import card, counts, quantiles
 from suffice.pairs.base import Pair
 from suffice.realizations.analytic import Analytic
 from suffice.realizations.base import Realization, Realized
@@ -28,7 +29,7 @@ from suffice.words import Outcome, Scope
 __all__ = ["Tolerance", "headroom", "sensitivity", "tolerance", "tolerance_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Tolerance:
     """b* of every state: `b` is accepted, `upper` rejected, within 1e-9 of each other.
 
@@ -43,6 +44,19 @@ class Tolerance:
     first_order: Float[Tensor, " queries"]
     scope: str = Scope.ANALYTIC
     execution: str = ""
+
+    def __repr__(self) -> str:
+        return f"Tolerance({counts(self.status)}; b* {quantiles(self.b)}; scope {self.scope})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "b*": quantiles(self.b),
+            "status": counts(self.status),
+            "what binds": counts(self.binding),
+            "first order": quantiles(self.first_order),
+            "scope": f"{self.scope} ({self.execution})" if self.execution else str(self.scope),
+        }
+        return card(f"Tolerance of {len(self.status):,} states", rows)
 
 
 def tolerance(
