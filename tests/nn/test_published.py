@@ -9,56 +9,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from benchmarks.agreement import CLASSES, Published, exact_logits, some_features, trained
 from suffice.nn import ProCoLoss
 from suffice.nn.published import published_statistics
-from suffice.truth import bessel
-from tests.support.published import Published
-
-CLASSES = 10
-
-
-def _batch(seed: int, dim: int, count: int = 64) -> tuple[Tensor, Tensor]:
-    centers = normalize(torch.randn(CLASSES, dim, generator=torch.Generator().manual_seed(1)), dim=1)
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(0, CLASSES, (count,), generator=generator)
-    return normalize(centers[labels] + torch.randn(count, dim, generator=generator) / dim**0.5, dim=1), labels
-
-
-def _trained(dim: int, dtype: torch.dtype = torch.float32) -> tuple[Published, ProCoLoss]:
-    """Both after the same two epochs."""
-    theirs, ours = Published(dim, 0.1, CLASSES), ProCoLoss(CLASSES, dim, temperature=0.1, dtype=dtype)
-    for epoch in range(2):
-        theirs.before_epoch()
-        ours.start_epoch()
-        for step in range(4):
-            features, labels = _batch(100 * epoch + step, dim)
-            theirs(features.to(dtype), labels)
-            ours.logits(features.to(dtype), labels)
-    return theirs, ours
-
-
-def _exact(means: Tensor, features: Tensor, temperature: float) -> Tensor:
-    """The logits in Arb, from the means and the features as they are stored."""
-    dim, wide = means.shape[1], means.double()
-    length = torch.linalg.vector_norm(wide, dim=1)
-    k = dim * length / ((1 - length) * (1 + length))
-    moved = k[:, None] * normalize(wide, dim=1) + features.double()[:, None] / temperature
-    radii = torch.linalg.vector_norm(moved, dim=2)
-    rows = [
-        [float(bessel.potential_difference(dim / 2 - 1, r, one)) for r, one in zip(row, k.tolist(), strict=True)]
-        for row in radii.tolist()
-    ]
-    return torch.tensor(rows, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("dim", [64, 128, 512])
 def test_the_difference_is_on_the_published_side(dim: int) -> None:
     """nu log k is rounded to float32 there; where everything is float64 both are right, and so alike."""
-    theirs, ours = _trained(dim)
+    theirs, ours = trained(dim)
     torch.testing.assert_close(theirs.estimator_old.Ave, ours.statistics.means[1], rtol=0, atol=2e-7)
-    features, _ = _batch(7, dim, count=8)
+    features, _ = some_features(7, dim, count=8)
     found, other = ours.logits(features).double(), theirs(features).double()
-    exact = _exact(ours.statistics.means[1], features, 0.1)
+    exact, _ = exact_logits(ours.statistics.means[1], features)
     here, there = (found - exact).abs().max().item(), (other - exact).abs().max().item()
     assert here < 3e-6
     assert 5 * here < there < 1e-6 * dim
@@ -72,10 +35,10 @@ def test_the_difference_is_on_the_published_side(dim: int) -> None:
 
 
 def test_statistics_are_taken_over() -> None:
-    theirs, _ = _trained(32)
+    theirs, _ = trained(32)
     ours = ProCoLoss(CLASSES, 32, temperature=0.1)
     ours.load_published(theirs)
-    features, labels = _batch(9, 32)
+    features, labels = some_features(9, 32)
     # and training goes on alike
     theirs(features, labels)
     ours(features, labels)
@@ -94,7 +57,7 @@ def _tensors(source: Published, prefix: str = "") -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("prefix", ["", "criterion."])
 def test_tensors_by_name_are_taken_over(prefix: str) -> None:
-    theirs, _ = _trained(16)
+    theirs, _ = trained(16)
     ours, same = ProCoLoss(CLASSES, 16), ProCoLoss(CLASSES, 16)
     priors = torch.arange(1.0, CLASSES + 1)
     ours.load_published({**_tensors(theirs, prefix), f"{prefix}weight": priors[None] / priors.sum()})
@@ -105,7 +68,7 @@ def test_tensors_by_name_are_taken_over(prefix: str) -> None:
 
 
 def test_what_cannot_be_taken_over_is_named() -> None:
-    theirs, _ = _trained(16)
+    theirs, _ = trained(16)
     ours = ProCoLoss(CLASSES, 16)
     before = ours.statistics.means.clone()
     tensors = _tensors(theirs)
@@ -128,7 +91,7 @@ def test_what_cannot_be_taken_over_is_named() -> None:
 
 
 def test_means_of_features_that_were_not_normalised() -> None:
-    theirs, _ = _trained(16)
+    theirs, _ = trained(16)
     tensors = {**_tensors(theirs), "estimator_old.Ave": torch.full((CLASSES, 16), 0.5)}
     found = published_statistics(tensors, CLASSES, 16, unit=False)
     assert found.priors is None

@@ -31,6 +31,8 @@ Columns = dict[str, np.ndarray[Any, Any]]
 
 # States of one result file: small enough to lose little, large enough to write quickly.
 _ROWS = 4096
+# Kinds of states that are realized by a pair.
+_LADDERS = ("contrastive", "supervised")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,8 @@ def run_audit(
         "skip_bad": skip_bad,
         "scope": plan.covered,
     }
+    for dim in sorted({record.dim for record in collection.manifest.files.values() if record.kind in _LADDERS}):
+        plan.check_dimension(dim)
     collection.check_ids()
     ledger = Ledger(out, header)
 

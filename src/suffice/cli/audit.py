@@ -74,6 +74,7 @@ def _run(
     show: bool,
 ) -> Audit:
     """Run the audit, write its page, print it for a person or its summary as JSON."""
+    from suffice.audits.plan import PlanError
     from suffice.audits.run import run_audit
     from suffice.budgets import BudgetError
     from suffice.reports.page import Sketch, write_page
@@ -98,7 +99,7 @@ def _run(
                     each=sketch.add,
                 )
             page = write_page(folder, opened, sketch)
-        except BudgetError as error:
+        except (BudgetError, PlanError) as error:
             raise typer.BadParameter(str(error)) from None
         except FileExistsError as error:
             fail(ExitCode.USAGE, str(error))

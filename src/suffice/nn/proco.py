@@ -27,11 +27,11 @@ class ProCoLoss(nn.Module):
     """Cross-entropy of q_j = Phi(|k_j mu_j + f/tau|) - Phi(k_j) + log prior_j over running class statistics.
 
     Phi is the vMF log-normaliser's part log I_nu(x) - nu log x, nu = p/2 - 1, for any p >= 2 and any k: there is no
-    recurrence and nothing is clipped. Features are normalised here, unless `normalize` is false. `class_counts` give the
-    priors of logit adjustment (None: uniform; `set_class_counts` changes them later). In training mode each call first
-    updates the statistics with the batch, as published; call `start_epoch()` before each epoch, or `end_epoch()` after
-    it. `reduction` is "mean", "sum" or "none". Works under autocast (in float32 at least), under torch.compile and in
-    float64. Gradients flow to the features only.
+    recurrence and nothing is clipped. Features are normalised here, unless `normalize` is false. `class_counts` give
+    the priors of logit adjustment (None: uniform; `set_class_counts` changes them later). In training mode each call
+    first updates the statistics with the batch, as published; call `start_epoch()` before each epoch, or `end_epoch()`
+    after it. `reduction` is "mean", "sum" or "none". Works under autocast (in float32 at least), under torch.compile
+    and in float64. Gradients flow to the features only.
 
     With `adaptive=Budgets(...)` each sample is evaluated on the cheapest rung of the precision ladder that is certified
     to keep the budgets, rounding included (`sf.adaptive`); `loss.last` then tells which, and what was not certified. No
@@ -109,9 +109,9 @@ class ProCoLoss(nn.Module):
             self._see(unit, labels)
             if self.adaptive is not None:
                 losses = self._adaptive(unit, labels, self.adaptive)
-                found = self._scores(unit, adjusted=False) if return_logits else None
+                found = self.unit_logits(unit) if return_logits else None
             else:
-                found = self._scores(unit, adjusted=False)
+                found = self.unit_logits(unit)
                 losses = _cross_entropies(self.adjust(found), labels)
             value = self._reduced(losses, labels)
             return value if found is None or not return_logits else (value, found)
@@ -155,7 +155,8 @@ class ProCoLoss(nn.Module):
             unit = self._unit(features)
             if labels is not None:
                 self._see(unit, labels)
-            return self._scores(unit, adjusted=adjusted)
+            logits = self.unit_logits(unit)
+            return self.adjust(logits) if adjusted else logits
 
     def adjust(self, logits: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries classes"]:
         """Any logits of these classes plus their log-priors."""
@@ -213,10 +214,10 @@ class ProCoLoss(nn.Module):
         wide = features.to(torch.promote_types(features.dtype, torch.float32))
         return nn.functional.normalize(wide, dim=1) if self.normalize else wide
 
-    def _scores(self, unit: Tensor, *, adjusted: bool) -> Tensor:
+    def unit_logits(self, unit: Float[Tensor, "queries dim"]) -> Float[Tensor, "queries classes"]:
+        """The contrastive logits of features that are taken as they are, in their dtype."""
         mu, k = self.statistics.directions.to(unit), self.statistics.concentrations.to(unit)
-        q = primitives.scores(self.nu, unit / self.temperature, mu, k, self.order)
-        return self.adjust(q) if adjusted else q
+        return primitives.scores(self.nu, unit / self.temperature, mu, k, self.order)
 
     def extra_repr(self) -> str:
         order = self.order or primitives.default_order(self.nu)

@@ -78,9 +78,7 @@ def _from_mapping(source: Mapping[str, object]) -> dict[str, object]:
     missing = [name for name in wanted if f"{prefixes[0]}{name}" not in source]
     if missing:
         raise ValueError(f"Expected {', '.join(wanted)}, but there is no {', '.join(missing)}")
-    return {
-        name: source[f"{prefixes[0]}{name}"] for name in (*wanted, _PRIORS) if f"{prefixes[0]}{name}" in source
-    }
+    return {name: source[f"{prefixes[0]}{name}"] for name in (*wanted, _PRIORS) if f"{prefixes[0]}{name}" in source}
 
 
 def _checked(found: dict[str, object], name: str, shape: tuple[int, ...], *, flat: bool = False) -> Tensor:
