@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from suffice.audits.engines import ENGINES
+from suffice.audits.engines import ENGINES, Shared
 from suffice.audits.ledger import Ledger, read_results
 from suffice.audits.plan import Plan
 from suffice.audits.summary import AuditSummary, summarize_results
@@ -23,6 +23,7 @@ from suffice.contracts.base import Contract
 from suffice.realizations.base import Realization
 from suffice.store.builtin import builtin_collection
 from suffice.store.reader import BadRow, Batch, Collection, open_collection
+from suffice.store.remote import fetch_all, local_path, shown
 from suffice.words import Scope
 
 __all__ = ["Audit", "audit", "result_batches", "run_audit"]
@@ -64,7 +65,8 @@ def audit(
     """Audit a collection (None: the built-in one) against budgets that are the same for every state.
 
     Scope "execution" certifies what is executed in `dtype`, rounding included (see `certify`). With a `realization` of
-    one's own that is audited, and order, scope, dtype and model say nothing.
+    one's own that is audited, and order, scope, dtype and model say nothing. Collection and `out` may be addresses,
+    `s3://bucket/states` say; with Ray the workers then write their own results.
     """
     for name in ("loss", "probability", "gradient"):
         if isinstance(getattr(budgets, name), torch.Tensor):
@@ -85,7 +87,9 @@ def audit(
         collection = builtin_collection()
     elif not isinstance(collection, Collection):
         collection = open_collection(collection)
-    return run_audit(collection, plan, Path(out), engine=engine, skip_bad=skip_bad, ray_address=ray_address)
+    return run_audit(
+        collection, plan, local_path(out, whole=True), engine=engine, skip_bad=skip_bad, ray_address=ray_address
+    )
 
 
 def run_audit(
@@ -101,11 +105,13 @@ def run_audit(
 ) -> Audit:
     """The same with a plan; `tick` is told how many states were just finished.
 
-    The result files are read once, for the summary; `each` is shown them as well, in their order.
+    `out` may be an address, s3://bucket/audit say; the audit's path is then that of a local copy. The result files are
+    read once, for the summary; `each` is shown them as well, in their order.
     """
     if engine not in ENGINES:
         raise ValueError(f"Expected engine in {sorted(ENGINES)}, but got {engine!r}")
     began = time.perf_counter()
+    out = local_path(out, whole=True)
     release = version("suffice")
     header = {
         "fingerprint": plan.fingerprint(collection.digest, release, skip_bad),
@@ -126,10 +132,13 @@ def run_audit(
         tick(len(batch))
 
     batches = result_batches(collection, skip_bad=skip_bad, note=ledger.note_bad)
-    ENGINES[engine](_unfinished(batches, ledger, tick), plan, finish, ray_address)
+    shared = None if ledger.shared is None else Shared(ledger.shared, lambda batch: tick(len(batch)))
+    ENGINES[engine](_unfinished(batches, ledger, tick), plan, finish, ray_address, shared)
+    # what workers have written
+    fetch_all(out)
     summary = summarize_results(_shown(read_results(out, judged=True), each), len(ledger.bad_rows()))
     seconds = time.perf_counter() - began
-    where = "built-in" if collection.builtin else str(collection.path)
+    where = "built-in" if collection.builtin else shown(collection.path)
     run = {**_machine(), "collection": where, "engine": engine, "seconds": seconds}
     ledger.finish({**header, "summary": asdict(summary), "run": run}, collection)
     return Audit(path=out, plan=plan, summary=summary, seconds=seconds, scope=plan.realization.scope)

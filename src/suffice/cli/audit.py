@@ -79,11 +79,12 @@ def _run(
     from suffice.budgets import BudgetError
     from suffice.reports.page import Sketch, write_page
     from suffice.reports.terminal import print_audit
+    from suffice.store.remote import local_path, shown
 
     with exit_on_bad_file("bad collection"):
         opened = collection_at(collection)
         name = f"{opened.path.name}-{plan.fingerprint(opened.digest, __version__, skip_bad)[:8]}"
-        folder = out or Path("audits") / name
+        folder = local_path(out or Path("audits") / name, whole=True)
         try:
             with progress_bar() as progress:
                 task = progress.add_task("auditing", total=len(opened))
@@ -105,7 +106,7 @@ def _run(
             fail(ExitCode.USAGE, str(error))
     if show:
         print_audit(result, console_of_width(110))
-        console_of_width(None).print(f"page: {page}", highlight=False)
+        console_of_width(None).print(f"page: {shown(page)}", highlight=False)
     else:
         say((folder / "summary.json").read_text(encoding="utf-8").rstrip("\n"))
     return result
