@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -181,6 +183,70 @@ def test_one_who_comes_second_finds_the_same_file(s3: str, monkeypatch: pytest.M
     remote.put_at(address, "a.json", b"{}")
     with pytest.raises(FileNotFoundError):
         remote.put_at(address, "b.json", b"{}")
+
+
+class _Losing:
+    """A file system whose streams lose what comes after some bytes, in silence or with an error."""
+
+    def __init__(self, files: Any, error: OSError | None) -> None:
+        self.files, self.error = files, error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.files, name)
+
+    def open_output_stream(self, path: str) -> Any:
+        return _Stream(self.files.open_output_stream(path), self.error)
+
+    def open_input_stream(self, path: str) -> Any:
+        return io.BytesIO(self.files.open_input_stream(path).read()[:3])
+
+
+class _Stream:
+    def __init__(self, stream: Any, error: OSError | None) -> None:
+        self.stream, self.error = stream, error
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        # as pyarrow does: what was written is kept
+        self.stream.close()
+
+    def write(self, content: bytes) -> None:
+        self.stream.write(content[:3])
+        if self.error is not None:
+            raise self.error
+
+
+def _losing(address: str, monkeypatch: pytest.MonkeyPatch, error: OSError | None = None) -> None:
+    files, root = remote._opened(address)
+    monkeypatch.setattr(remote, "_opened", lambda _: (_Losing(files, error), root))
+
+
+def test_an_upload_that_breaks_leaves_nothing_under_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _losing(f"file://{tmp_path}/there", monkeypatch, OSError("the line is down"))
+    with pytest.raises(OSError, match="the line is down"):
+        remote.put_at(f"file://{tmp_path}/there", "a.json", b"content")
+    assert not (tmp_path / "there" / "a.json").exists()
+
+
+def test_an_upload_that_loses_bytes_is_not_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _losing(f"file://{tmp_path}/there", monkeypatch)
+    with pytest.raises(OSError, match="3 bytes arrived, of 7; run the same command again"):
+        remote.put_at(f"file://{tmp_path}/there", "a.json", b"content")
+    assert not (tmp_path / "there" / "a.json").exists()
+
+
+def test_a_file_that_comes_in_part_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"file://{tmp_path}/there"
+    remote.put_at(address, "results/a.parquet", b"content")
+    _losing(address, monkeypatch)
+    with pytest.raises(OSError, match="3 bytes came, of 7"):
+        remote.local_path(address, whole=True)
+    folder = remote.local_path(address)
+    with pytest.raises(OSError, match="3 bytes came, of 7"):
+        remote.fetch(folder / "results" / "a.parquet")
+    assert not (folder / "results" / "a.parquet").exists()
 
 
 # imports once, then forks an audit for each line; S3 is first used in the child

@@ -18,7 +18,7 @@ from suffice.audits.engines import ENGINES, Shared
 from suffice.audits.ledger import Ledger, read_results
 from suffice.audits.plan import Plan
 from suffice.audits.summary import AuditSummary, summarize_results
-from suffice.budgets import Budgets
+from suffice.budgets import Budgets, check_budgets
 from suffice.contracts.base import Contract
 from suffice.realizations.base import Realization
 from suffice.store.builtin import builtin_collection
@@ -68,6 +68,7 @@ def audit(
     one's own that is audited, and order, scope, dtype and model say nothing. Collection and `out` may be addresses,
     `s3://bucket/states` say; with Ray the workers then write their own results.
     """
+    check_budgets(budgets)
     for name in ("loss", "probability", "gradient"):
         if isinstance(getattr(budgets, name), torch.Tensor):
             raise TypeError(f"Expected one {name} budget for the whole audit, but got a tensor")

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from suffice.budgets import Budgets
+from suffice.budgets import Budgets, check_budgets
 from suffice.certificates.certify import certify
 from suffice.certificates.judge import judge
 from suffice.nn.proco import ProCoLoss
@@ -79,6 +79,7 @@ class ToleranceMonitor:
     ) -> None:
         if every < 1 or sample < 1:
             raise ValueError(f"Expected every >= 1 and sample >= 1, but got {every} and {sample}")
+        check_budgets(budgets)
         self.loss, self.budgets, self.every, self.sample = loss, budgets, every, sample
         self.pair: Pair = DebyePair() if pair is None else pair
         self.contract = contract

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from suffice.budgets import Budgets
+from suffice.budgets import Budgets, check_budgets
 from suffice.certificates.adaptive import Adaptive, adaptive
 from suffice.nn import primitives
 from suffice.nn.published import published_statistics
@@ -70,6 +70,8 @@ class ProCoLoss(nn.Module):
             raise ValueError(f"Expected temperature > 0, but got {temperature}")
         if reduction not in _REDUCTIONS:
             raise ValueError(f"Expected reduction in {list(_REDUCTIONS)}, but got {reduction!r}")
+        if adaptive is not None:
+            check_budgets(adaptive)
         if adaptive is not None and dim < _LEAST_PROVED:
             raise ValueError(f"Expected dim >= {_LEAST_PROVED} with adaptive, where a rung is proved, but got {dim}")
         self.temperature, self.order, self.adaptive = float(temperature), order, adaptive
