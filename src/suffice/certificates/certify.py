@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from suffice.budgets import Budgets, accepts
+from suffice.budgets import Budgets, accepts, check_budgets
 from suffice.certificates.climb import cheapest_rungs
 from suffice.certificates.explain import Explanation, class_shares
 from suffice.contracts.base import Contract
@@ -155,7 +155,7 @@ def certify(
     of every sum; "probabilistic" is narrower and not a proof. What left the model (overflow, NaN) is never certified.
     The headroom is then that of all allowances together, rounding's part in the scores included.
     """
-    budgets.check(len(states))
+    check_budgets(budgets, len(states))
     chosen = contract_named(contract)
     realization = realization_of(pair, scope=scope, dtype=dtype, compiled=compiled, model=model)
     parts, start = [], 0

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from suffice.budgets import Budgets
+from suffice.budgets import Budgets, check_budgets
 from suffice.certificates.hints import hints
 from suffice.objectives.base import Objective
 from suffice.truth.by_need import truths
@@ -174,7 +174,7 @@ def judge(
 
 def judge_outputs(states: Objective, budgets: Budgets, outputs: Outputs) -> Judgement:
     """The same for outputs that are checked already."""
-    budgets.check(len(states))
+    check_budgets(budgets, len(states))
     missing = [name for name in budgets.names if name not in outputs.names]
     if missing:
         wanted = ", ".join(f"{_GIVEN[name]}=" for name in missing)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from suffice.store.kinds import kind_named
+from suffice.store.remote import fetch, put, remote_size, shown
 from suffice.store.strict import is_text, read_strictly
 
 __all__ = [
@@ -39,8 +40,8 @@ class CollectionError(ValueError):
     """A collection that cannot be trusted: which file, where in it, and why."""
 
     def __init__(self, file: Path | str, place: str, reason: str) -> None:
-        super().__init__(f"{file}: {place}: {reason}")
-        self.file, self.place, self.reason = str(file), place, reason
+        self.file, self.place, self.reason = shown(file), place, reason
+        super().__init__(f"{self.file}: {place}: {reason}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,10 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write to a partial file, flush it to the disk, and rename: the name never holds half of the content."""
+    """Write to a partial file, flush it to the disk, and rename: the name never holds half of the content.
+
+    Where the folder stands for an address, the file is put there as well.
+    """
     partial = path.with_name(path.name + ".partial")
     try:
         with partial.open("wb") as file:
@@ -111,6 +115,7 @@ def write_whole(path: Path, content: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+    put(path, content)
 
 
 def folder_and_manifest(path: Path) -> tuple[Path, str]:
@@ -193,15 +198,21 @@ def _expect(path: Path, condition: bool, place: str, reason: str) -> None:
         raise CollectionError(path, place, reason)
 
 
-def check_file(folder: Path, name: str, record: FileRecord, *, content: bool) -> Path:
-    """The file's path if it is there with its size and, if asked, its sha256."""
+def check_file(folder: Path, name: str, record: FileRecord, *, content: bool, here: bool = True) -> Path:
+    """The file's path if it is there with its size and, if asked, its sha256.
+
+    A file at an address is fetched, once its size is right, unless it need not be `here`.
+    """
     path = folder / name
+    there = remote_size(path)
+    if there == record.bytes and here:
+        fetch(path)
     for link in (path, path.parent):
         if link.is_symlink():
             raise CollectionError(link, "file", "it is a symbolic link, and a collection has none")
-    if not path.is_file():
+    if there is None and not path.is_file():
         raise CollectionError(path, "file", "it is missing, but the manifest lists it")
-    size = path.stat().st_size
+    size = path.stat().st_size if there is None else there
     if size != record.bytes:
         word = "truncated" if size < record.bytes else "longer"
         raise CollectionError(path, "size", f"{size} bytes, but the manifest says {record.bytes}: it is {word}")

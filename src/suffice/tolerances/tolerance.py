@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.budgets import Budgets
+from suffice.budgets import Budgets, check_budgets
 from suffice.contracts.base import Contract
 from suffice.contracts.bounds import Bounds
 from suffice.contracts.registry import contract_named
@@ -78,7 +78,7 @@ def tolerance(
     `execution` it is the primitive error that is harmless *beside* the rounding of this execution (see `certify`); the
     status is "zero" where that alone is over a budget. Of another realization it is the largest b of its unit family.
     """
-    budgets.check(len(states))
+    check_budgets(budgets, len(states))
     chosen = contract_named(contract)
     realization = realization_of(pair, scope=scope, dtype=dtype, compiled=compiled, model=model)
     parts, start = [], 0
