@@ -27,13 +27,14 @@ def moved(states: sf.HeadStates, seed: int, size: float) -> MovedRows:
 
 def check(states: sf.HeadStates, realization: MovedRows, contract: str) -> float:
     """Nothing is outside of its bound; how close it came."""
-    made = realization.at(states)
+    made = realization.at(states).asked(sf.Budgets(kl=1.0))
     bounds = made.bounds(contract_named(contract))
     closest = 0.0
     for n in range(len(states)):
         found = errors_of(made, n, realization.rows)
         gradient = found.weights if states.coordinate == "weights" else found.gradient
-        for name, error in (("loss", found.loss), ("probability", found.probability), ("gradient", gradient)):
+        named = {"loss": found.loss, "probability": found.probability, "gradient": gradient, "kl": found.kl}
+        for name, error in named.items():
             bound = getattr(bounds, name)[n].item()
             assert error <= bound, (name, n, float(error), bound)
             if 0 < bound < float("inf"):

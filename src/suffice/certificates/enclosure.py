@@ -80,7 +80,9 @@ def cheaply_certified(realized: Realized, budgets: Budgets) -> np.ndarray[Any, A
     """
     nowhere = np.zeros(len(realized), dtype=bool)
     pair = getattr(realized, "pair", None)
-    if budgets.prediction or not isinstance(realized, AnalyticRealized) or not isinstance(pair, DebyePair):
+    # the next terms say nothing of margin and KL
+    beyond = budgets.prediction or budgets.kl is not None
+    if beyond or not isinstance(realized, AnalyticRealized) or not isinstance(pair, DebyePair):
         return nowhere
     # rows that are too large to be computed with stand there as zeros: nothing is known of them
     errors = next_term_errors(realized.states, pair.order)

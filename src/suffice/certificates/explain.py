@@ -100,6 +100,10 @@ def class_shares(realized: Realized, binding: str) -> tuple[ClassShare, ...]:
         shares = without(pi * (own.d + at_class(own.d, head.target)[:, None]), head.target, 0.0)
     elif binding == "prediction":
         shares = own.d
+    elif binding == "kl":
+        # c_K, class by class (docs/theory, 6.14)
+        top = head.log_probabilities.argmax(dim=1)
+        shares = pi * without(own.d + at_class(own.d, top)[:, None], top, 0.0) ** 2
     else:
         # c_P and c_g, class by class (prop:sensitivity)
         shares = pi * log_exclusive(head.log_probabilities).exp() * own.d

@@ -197,7 +197,7 @@ class RealizedHead(Realized):
         if self.states.labels is None and wrong:
             raise BudgetError(
                 f"Expected labels for budgets on {' and '.join(wrong)}, but these states have none; "
-                "give labels, or budgets on probability and prediction only"
+                "give labels, or budgets on probability, KL and prediction only"
             )
         super().refuse(budgets)
 
