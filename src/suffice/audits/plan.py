@@ -49,6 +49,7 @@ class Plan:
     loss: float | None = None
     probability: float | None = None
     gradient: float | None = None
+    kl: float | None = None
     prediction: bool = False
     order: int = 2
     contract: str | Contract = "centered"
@@ -95,12 +96,16 @@ class Plan:
     @property
     def budgets(self) -> Budgets:
         """The budgets; raises if there are none."""
-        return Budgets(loss=self.loss, probability=self.probability, gradient=self.gradient, prediction=self.prediction)
+        closed = {name: getattr(self, name) for name in ("loss", "probability", "gradient", "kl")}
+        return Budgets(**closed, prediction=self.prediction)
 
     def record(self) -> dict[str, Any]:
         """The plan as plain data, which an audit's header keeps."""
         out = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "given"}
         out |= {"contract": self.chosen.name, "scope": str(self.scope)}
+        if self.kl is None:
+            # as in the headers of audits that were made before there was such a budget
+            del out["kl"]
         return out if self.given is None else {**out, "realization": self.given.record()}
 
     @classmethod
@@ -124,7 +129,7 @@ class Plan:
 
     def words(self) -> str:
         """The question in a line."""
-        errors = {"loss": "loss error", "probability": "total variation", "gradient": "gradient error"}
+        errors = {"loss": "loss error", "probability": "total variation", "gradient": "gradient error", "kl": "KL"}
         limits = [f"{words} within {getattr(self, name):g}" for name, words in errors.items() if getattr(self, name)]
         limits += ["the prediction unchanged"] if self.prediction else []
         who = f"debye{self.order}" if self.given is None else self.given.words

@@ -102,8 +102,8 @@ def class_shares(realized: Realized, binding: str) -> tuple[ClassShare, ...]:
         shares = own.d
     elif binding == "kl":
         # c_K, class by class (docs/theory, 6.14)
-        top = head.log_probabilities.argmax(dim=1)
-        shares = pi * without(own.d + at_class(own.d, top)[:, None], top, 0.0) ** 2
+        first = head.log_probabilities.argmax(dim=1)
+        shares = pi * without(own.d + at_class(own.d, first)[:, None], first, 0.0) ** 2
     else:
         # c_P and c_g, class by class (prop:sensitivity)
         shares = pi * log_exclusive(head.log_probabilities).exp() * own.d

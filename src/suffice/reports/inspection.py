@@ -68,7 +68,7 @@ def _enclosed(found: dict[str, Any], plan: Plan) -> list[str]:
     """The ends of the true errors, where an enclosure decided; what follows is what the contract alone says."""
     if found["tier"] not in (Tier.ENCLOSURE, Tier.OUTPUT):
         return []
-    limits = {name: getattr(plan, name) for name in ("loss", "probability", "gradient")}
+    limits = {name: getattr(plan, name) for name in ("loss", "probability", "gradient", "kl")}
     words = [
         f"{name} error between {found[f'{name}_low']:.4g} and {found[f'{name}_bound']:.4g} of {limit:g}"
         for name, limit in limits.items()
