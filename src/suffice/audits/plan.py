@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from suffice.budgets import Budgets
@@ -16,7 +16,9 @@ from suffice.numerics.formats import format_named
 from suffice.numerics.rounding import MODELS
 from suffice.pairs.debye import DebyePair
 from suffice.realizations.base import Realization
+from suffice.realizations.linear import ExactHead
 from suffice.realizations.shorthand import realization_of
+from suffice.store.kinds import kind_named
 from suffice.words import Scope
 
 __all__ = ["Plan", "pair_order", "register_realization"]
@@ -29,6 +31,9 @@ def register_realization(name: str, build: Callable[[dict[str, Any]], Realizatio
     """Let audits of a realization of one's own be read again: `build` makes it from its `record()`."""
     if _BUILDERS.setdefault(name, build) is not build:
         raise ValueError(f"Expected a new name for a realization, but {name!r} is taken")
+
+
+register_realization("exact-head", lambda kept: ExactHead(kept.get("coordinate")))
 
 
 def pair_order(name: str) -> int:
@@ -121,6 +126,11 @@ class Plan:
                 "call suffice.register_realization with how to build it"
             )
         return cls(**rest, given=_BUILDERS[kept["name"]](kept))
+
+    def of_kinds(self, kinds: list[str]) -> Plan:
+        """The plan for a collection of these kinds: without a realization it is of the kind's own, if that has one."""
+        own = {kind_named(name).realization for name in kinds} if self.given is None else set()
+        return replace(self, given=own.pop()) if len(own) == 1 and None not in own else self
 
     def fingerprint(self, collection: str, version: str, skip_bad: bool) -> str:
         """A hash of everything that the results depend on: results under another one are never mixed in."""

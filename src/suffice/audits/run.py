@@ -84,6 +84,7 @@ def audit(
         collection = builtin_collection()
     elif not isinstance(collection, Collection):
         collection = open_collection(collection)
+    plan = plan.of_kinds(collection.kinds)
     return run_audit(collection, plan, Path(out), engine=engine, skip_bad=skip_bad, ray_address=ray_address)
 
 

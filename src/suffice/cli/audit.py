@@ -83,6 +83,7 @@ def _run(
 
     with exit_on_bad_file("bad collection"):
         opened = collection_at(collection)
+        plan = plan.of_kinds(opened.kinds)
         name = f"{opened.path.name}-{plan.fingerprint(opened.digest, __version__, skip_bad)[:8]}"
         folder = out or Path("audits") / name
         try:

@@ -52,7 +52,11 @@ def explain_found(found: dict[str, Any], plan: Plan, collection: Collection) -> 
     lines = [
         "{}: {} on {}, run {}, step {}".format(*map(one_line, (found[name] for name in _NAMES))),
         f"p = {found['dim']}, {found['classes']} classes, tau = {found['temperature']:g}, "
-        f"label {found['label']}, target probability {found['target_probability']:.3g}",
+        + (
+            f"label {found['label']}, target probability {found['target_probability']:.3g}"
+            if found["label"] >= 0
+            else "no label"
+        ),
         f"b* = {found['b']:.4g} ({found['status']}, {found['binding']} binds; "
         f"first order {found['b_first_order']:.4g})",
         f"verdict {found['verdict']}, decided by {found['tier']}, "
