@@ -116,7 +116,7 @@ def result_bytes(batch: Batch, columns: dict[str, np.ndarray[Any, Any]]) -> byte
         "dataset": batch.dataset,
         "run": batch.run,
         "step": batch.step,
-        "label": batch.states.labels.numpy(force=True),
+        "label": _labels(batch),
         "dim": np.full(len(batch), batch.states.dim),
         "classes": np.full(len(batch), batch.states.num_classes),
         "temperature": batch.states.temperature.numpy(force=True),
@@ -124,6 +124,13 @@ def result_bytes(batch: Batch, columns: dict[str, np.ndarray[Any, Any]]) -> byte
     sink = io.BytesIO()
     pq.write_table(pa.table({**described, **columns}), sink, compression="zstd")
     return sink.getvalue()
+
+
+def _labels(batch: Batch) -> np.ndarray[Any, Any]:
+    """-1 where there are none."""
+    labels = batch.states.labels
+    found: np.ndarray[Any, Any] = np.full(len(batch), -1) if labels is None else labels.numpy(force=True)
+    return found
 
 
 def _check_foreign(folder: Path) -> None:

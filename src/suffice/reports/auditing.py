@@ -48,13 +48,14 @@ def audit(
     write their own results. A bar shows the progress in a notebook, everywhere if `progress` is True, nowhere if False.
     """
     check_budgets(budgets)
-    for name in ("loss", "probability", "gradient"):
+    for name in ("loss", "probability", "gradient", "kl"):
         if isinstance(getattr(budgets, name), torch.Tensor):
             raise TypeError(f"Expected one {name} budget for the whole audit, but got a tensor")
     plan = Plan(
         loss=budgets.loss,  # type: ignore[arg-type]
         probability=budgets.probability,  # type: ignore[arg-type]
         gradient=budgets.gradient,  # type: ignore[arg-type]
+        kl=budgets.kl,  # type: ignore[arg-type]
         prediction=budgets.prediction,
         order=order,
         contract=contract,
@@ -67,6 +68,7 @@ def audit(
         collection = builtin_collection()
     elif not isinstance(collection, Collection):
         collection = open_collection(collection)
+    plan = plan.of_kinds(collection.kinds)
     shown = in_notebook() if progress is None else progress
     return audit_with_page(
         collection,
