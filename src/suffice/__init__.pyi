@@ -55,6 +55,7 @@ from suffice.objectives.contrastive import evaluate as evaluate
 from suffice.objectives.contrastive import gradient_mechanism as gradient_mechanism
 from suffice.objectives.linear import HeadStates as HeadStates
 from suffice.objectives.linear import LinearHead as LinearHead
+from suffice.objectives.rows import ClassRows as ClassRows
 from suffice.objectives.sampling import sample_vmf as sample_vmf
 from suffice.objectives.supervised import SupervisedStates as SupervisedStates
 from suffice.pairs.base import Allowance as Allowance
@@ -70,6 +71,10 @@ from suffice.realizations.base import After as After
 from suffice.realizations.base import Realization as Realization
 from suffice.realizations.base import Realized as Realized
 from suffice.realizations.executed.realization import Execution as Execution
+from suffice.realizations.linear import ExactHead as ExactHead
+from suffice.realizations.linear import HeadScores as HeadScores
+from suffice.realizations.linear import RealizedHead as RealizedHead
+from suffice.realizations.linear import head_scores as head_scores
 from suffice.realizations.rungs import Rung as Rung
 from suffice.realizations.rungs import rungs as rungs
 from suffice.realizations.supervised import SupervisedEvaluation as SupervisedEvaluation

@@ -18,10 +18,10 @@ from suffice.contracts.centered import CENTERED
 from suffice.contracts.conditioned import CONDITIONED
 from suffice.contracts.geometry import GEOMETRY
 from suffice.numerics.records import joined
+from suffice.objectives.base import Objective
 from suffice.pairs.base import Pair
 from suffice.realizations.base import Realization, Realized
 from suffice.realizations.shorthand import realization_of
-from suffice.states import States
 from suffice.words import Scope, Tier, Verdict
 
 __all__ = ["TIERS", "Cascade", "Step", "cascade", "cascade_realized"]
@@ -64,9 +64,9 @@ class Cascade:
 
 
 def cascade(
-    states: States,
+    states: Objective,
     budgets: Budgets,
-    pair: Pair | Realization,
+    pair: Pair | Realization | None = None,
     *,
     tiers: Sequence[Step] = TIERS,
     scope: str = Scope.ANALYTIC,
@@ -82,7 +82,7 @@ def cascade(
     one: the decisions are those of always using the last.
     """
     budgets.check(len(states))
-    realization = realization_of(pair, scope=scope, dtype=dtype, compiled=compiled, model=model)
+    realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
     parts, start = [], 0
     for part in states.chunks():
         parts.append(cascade_realized(realization.at(part), budgets[start : start + len(part)], tiers))

@@ -18,6 +18,7 @@ from suffice.contracts.base import Contract
 from suffice.contracts.registry import contract_named
 from suffice.numerics.records import joined
 from suffice.numerics.softmax import at_class
+from suffice.objectives.base import Objective
 from suffice.pairs.base import Pair
 from suffice.realizations.analytic import Analytic
 from suffice.realizations.base import Realization, Realized
@@ -119,9 +120,9 @@ class Certificate:
 
 
 def certify(
-    states: States,
+    states: Objective,
     budgets: Budgets,
-    pair: Pair | Realization,
+    pair: Pair | Realization | None = None,
     contract: str | Contract = "centered",
     *,
     scope: str = Scope.ANALYTIC,
@@ -141,7 +142,7 @@ def certify(
     """
     budgets.check(len(states))
     chosen = contract_named(contract)
-    realization = realization_of(pair, scope=scope, dtype=dtype, compiled=compiled, model=model)
+    realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
     parts, start = [], 0
     for part in states.chunks():
         made = realization.at(part)

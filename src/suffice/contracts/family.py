@@ -111,7 +111,9 @@ class SoftmaxFamily:
         # the smallest movement of any kind: matched gaps may be far below the d_j
         kinds = [kind for kind in (self.unit.d, self.unit.to_target, self.unit.to_top) if kind is not None]
         positive = torch.stack([torch.where(kind > 0, kind, torch.inf).amin(dim=1) for kind in kinds]).amin(dim=0)
-        reach = (2000 - 4 * self.head.log_probabilities.amin(dim=1)) / positive
+        # a class of probability 0 is not there
+        log_pi = self.head.log_probabilities
+        reach = (2000 - 4 * torch.where(log_pi > -torch.inf, log_pi, 0.0).amin(dim=1)) / positive
         return torch.where(positive < torch.inf, reach, 1.0)
 
     def log_tail(self) -> Float[Tensor, " queries"]:

@@ -106,6 +106,10 @@ class Realized(ABC):
     def unit(self, needs: Needs = Needs.NOTHING) -> Allowances:
         """The unit family at b = 1."""
 
+    def of_family(self, family: str) -> Self:
+        """The same with another unit family, where there are several."""
+        raise ValueError(f"Expected no family, of which {type(self.states).__name__} have one only, but got {family!r}")
+
     def beside(self, _needs: Needs = Needs.NOTHING) -> Allowances | None:
         """The part of its own allowances that is there beside the unit family, whatever b."""
         return None
