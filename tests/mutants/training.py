@@ -184,4 +184,28 @@ MUTANTS = (
         why="what is not known certifies nothing",
         kills=("tests/nn/test_drift.py::test_what_is_not_known_certifies_nothing",),
     ),
+    Mutant(
+        name="noise-batch",
+        file="contracts/noise.py",
+        old="kappa * math.sqrt(trace / batch)",
+        new="kappa * math.sqrt(trace)",
+        why="a mean of n samples has an n-th of the variance",
+        kills=("tests/contracts/test_noise.py",),
+    ),
+    Mutant(
+        name="noise-of-one",
+        file="contracts/noise.py",
+        old="not isinstance(batch, int) or batch < 2:",
+        new="not isinstance(batch, int) or batch < 1:",
+        why="one sample says nothing about noise",
+        kills=("tests/contracts/test_noise.py",),
+    ),
+    Mutant(
+        name="noise-not-estimated",
+        file="budgets.py",
+        old='"estimated": True}',
+        new='"estimated": False}',
+        why="a budget that is an estimate says so",
+        kills=("tests/test_budgets.py::test_budgets_below_the_noise_are_estimated",),
+    ),
 )
