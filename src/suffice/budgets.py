@@ -64,7 +64,7 @@ class Budgets:
         squared error of the mean gradient by a factor of (1 + kappa)^2 at most. S is *estimated*, and the budgets
         say so. `others` are further budgets.
 
-        >>> Budgets.below_noise((4.0, 16), loss=1e-3).names
+        >>> Budgets.below_noise((0.25, 16), loss=1e-3).names
         ('loss', 'gradient')
         """
         trace, batch = (covariance_trace(noise), len(noise)) if isinstance(noise, Tensor) else noise

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 __all__ = ["budget_below_noise", "covariance_trace", "outer_covariance_trace"]
 
 
-def covariance_trace(gradients: Float[Tensor, "samples *shape"]) -> float:
+def covariance_trace(gradients: Float[Tensor, "samples ..."]) -> float:
     """S, the sum of the variances of all coordinates over at least two samples: an estimate, not a bound.
 
-    >>> covariance_trace(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]))
+    >>> from torch import tensor
+    >>> covariance_trace(tensor([[1.0, 0.0], [-1.0, 0.0]]))
     2.0
     """
     if gradients.ndim < 1 or len(gradients) < 2:
@@ -43,7 +43,7 @@ def outer_covariance_trace(left: Float[Tensor, "samples classes"], right: Float[
 
 
 def budget_below_noise(trace: float, batch: int, kappa: float = 0.1) -> float:
-    """kappa sqrt(S/n), rounded down: an error of the mean gradient that raises its mean square by (1 + kappa)^2 at most.
+    """kappa sqrt(S/n), rounded down: an error that raises the mean square of the mean gradient by (1 + kappa)^2.
 
     >>> round(budget_below_noise(4.0, 16, 0.1), 9)
     0.05
