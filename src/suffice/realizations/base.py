@@ -269,4 +269,4 @@ class Realized(ABC):
             rest = below(below(limit)) - getattr(after, name)
             some &= rest > 0
             left[name] = torch.where(rest > 0, rest, 1.0)
-        return Budgets(**left, prediction=budgets.prediction), some
+        return Budgets(**left, prediction=budgets.prediction, estimated=budgets.estimated), some
