@@ -129,6 +129,7 @@ PAGES = (
     "docs/primitives.md",
     "docs/training.md",
     "docs/format.md",
+    "docs/migrating.md",
 )
 
 

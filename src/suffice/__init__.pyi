@@ -54,6 +54,7 @@ from suffice.objectives.contrastive import evaluate as evaluate
 from suffice.objectives.contrastive import gradient_mechanism as gradient_mechanism
 from suffice.objectives.linear import HeadStates as HeadStates
 from suffice.objectives.linear import LinearHead as LinearHead
+from suffice.objectives.rows import ClassRows as ClassRows
 from suffice.objectives.sampling import sample_vmf as sample_vmf
 from suffice.objectives.supervised import SupervisedStates as SupervisedStates
 from suffice.pairs.base import Allowance as Allowance
@@ -68,7 +69,12 @@ from suffice.realizations.analytic import Analytic as Analytic
 from suffice.realizations.base import After as After
 from suffice.realizations.base import Realization as Realization
 from suffice.realizations.base import Realized as Realized
+from suffice.realizations.base import Wording as Wording
 from suffice.realizations.executed.realization import Execution as Execution
+from suffice.realizations.linear import ExactHead as ExactHead
+from suffice.realizations.linear import HeadScores as HeadScores
+from suffice.realizations.linear import RealizedHead as RealizedHead
+from suffice.realizations.linear import head_scores as head_scores
 from suffice.realizations.rungs import Rung as Rung
 from suffice.realizations.rungs import rungs as rungs
 from suffice.realizations.supervised import SupervisedEvaluation as SupervisedEvaluation
@@ -78,6 +84,7 @@ from suffice.states import ClassBank as ClassBank
 from suffice.states import Geometry as Geometry
 from suffice.states import States as States
 from suffice.store.builtin import builtin_collection as builtin_collection
+from suffice.store.importing import Imported as Imported
 from suffice.store.importing import import_states as import_states
 from suffice.store.kinds import BankTensor as BankTensor
 from suffice.store.kinds import Column as Column

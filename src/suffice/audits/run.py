@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from suffice.audits.engines import ENGINES
+from suffice.audits.engines import ENGINES, Shared
 from suffice.audits.ledger import Ledger, read_results, read_tables
 from suffice.audits.plan import Plan
 from suffice.audits.summary import AuditSummary, Spread, summarize_results
 from suffice.numerics.shown import card
 from suffice.store.reader import BadRow, Batch, Collection
+from suffice.store.remote import fetch_all, local_path, shown
 from suffice.words import Scope, Verdict
 
 __all__ = ["Audit", "result_batches", "run_audit"]
@@ -31,6 +32,8 @@ Columns = dict[str, np.ndarray[Any, Any]]
 
 # States of one result file: small enough to lose little, large enough to write quickly.
 _ROWS = 4096
+# Kinds of states that are realized by a pair.
+_LADDERS = ("contrastive", "supervised")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -115,11 +118,13 @@ def run_audit(
 ) -> Audit:
     """The same with a plan; `tick` is told how many states were just finished.
 
-    The result files are read once, for the summary; `each` is shown them as well, in their order.
+    `out` may be an address, s3://bucket/audit say; the audit's path is then that of a local copy. The result files are
+    read once, for the summary; `each` is shown them as well, in their order.
     """
     if engine not in ENGINES:
         raise ValueError(f"Expected engine in {sorted(ENGINES)}, but got {engine!r}")
     began = time.perf_counter()
+    out = local_path(out, whole=True)
     release = version("suffice")
     header = {
         "fingerprint": plan.fingerprint(collection.digest, release, skip_bad),
@@ -130,6 +135,8 @@ def run_audit(
         "skip_bad": skip_bad,
         "scope": plan.covered,
     }
+    for dim in sorted({record.dim for record in collection.manifest.files.values() if record.kind in _LADDERS}):
+        plan.check_dimension(dim)
     collection.check_ids()
     ledger = Ledger(out, header)
 
@@ -138,10 +145,13 @@ def run_audit(
         tick(len(batch))
 
     batches = result_batches(collection, skip_bad=skip_bad, note=ledger.note_bad)
-    ENGINES[engine](_unfinished(batches, ledger, tick), plan, finish, ray_address)
+    shared = None if ledger.shared is None else Shared(ledger.shared, lambda batch: tick(len(batch)))
+    ENGINES[engine](_unfinished(batches, ledger, tick), plan, finish, ray_address, shared)
+    # what workers have written
+    fetch_all(out)
     summary = summarize_results(_shown(read_results(out, judged=True), each), len(ledger.bad_rows()))
     seconds = time.perf_counter() - began
-    where = "built-in" if collection.builtin else str(collection.path)
+    where = "built-in" if collection.builtin else shown(collection.path)
     run = {**_machine(), "collection": where, "engine": engine, "seconds": seconds}
     ledger.finish({**header, "summary": asdict(summary), "run": run}, collection)
     return Audit(path=out, plan=plan, summary=summary, seconds=seconds, scope=plan.realization.scope)

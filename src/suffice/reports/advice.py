@@ -92,7 +92,7 @@ def _above(value: float) -> str:
 def _rungs(columns: Columns, plan: Plan) -> Array:
     """The cheapest rung of the precision ladder whose bounds keep the plan's budgets, or none."""
     found = np.full(len(columns["id"]), "none", dtype=object)
-    if f"loss_bound {RUNG_NAMES[0]}" not in columns or plan.prediction or plan.probability is not None:
+    if f"loss_bound {RUNG_NAMES[0]}" not in columns or set(plan.budgets.names) - {"loss", "gradient"}:
         return found
     for rung in reversed(RUNG_NAMES):
         met = np.ones(len(found), dtype=bool)

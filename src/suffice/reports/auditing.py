@@ -9,7 +9,7 @@ import torch
 
 from suffice.audits.plan import Plan
 from suffice.audits.run import Audit, run_audit
-from suffice.budgets import Budgets
+from suffice.budgets import Budgets, check_budgets
 from suffice.contracts.base import Contract
 from suffice.realizations.base import Realization
 from suffice.reports.page import write_page
@@ -17,6 +17,7 @@ from suffice.reports.sketch import Sketch
 from suffice.reports.terminal import in_notebook, progress_bar
 from suffice.store.builtin import builtin_collection
 from suffice.store.reader import Collection, open_collection
+from suffice.store.remote import local_path
 from suffice.words import Scope
 
 __all__ = ["audit", "audit_with_page"]
@@ -43,15 +44,18 @@ def audit(
 
     Scope "execution" certifies what is executed in `dtype`, rounding included (see `certify`). With a `realization` of
     one's own that is audited, and order, scope, dtype and model say nothing. `out` gets the page as well, report.html,
-    unless `page` is False. A bar shows the progress in a notebook, everywhere if `progress` is True, nowhere if False.
+    unless `page` is False. Collection and `out` may be addresses, `s3://bucket/states` say; with Ray the workers then
+    write their own results. A bar shows the progress in a notebook, everywhere if `progress` is True, nowhere if False.
     """
-    for name in ("loss", "probability", "gradient"):
+    check_budgets(budgets)
+    for name in ("loss", "probability", "gradient", "kl"):
         if isinstance(getattr(budgets, name), torch.Tensor):
             raise TypeError(f"Expected one {name} budget for the whole audit, but got a tensor")
     plan = Plan(
         loss=budgets.loss,  # type: ignore[arg-type]
         probability=budgets.probability,  # type: ignore[arg-type]
         gradient=budgets.gradient,  # type: ignore[arg-type]
+        kl=budgets.kl,  # type: ignore[arg-type]
         prediction=budgets.prediction,
         order=order,
         contract=contract,
@@ -64,11 +68,12 @@ def audit(
         collection = builtin_collection()
     elif not isinstance(collection, Collection):
         collection = open_collection(collection)
+    plan = plan.of_kinds(collection.kinds)
     shown = in_notebook() if progress is None else progress
     return audit_with_page(
         collection,
         plan,
-        Path(out),
+        local_path(out, whole=True),
         engine=engine,
         skip_bad=skip_bad,
         ray_address=ray_address,
@@ -103,5 +108,5 @@ def audit_with_page(
             each=sketch.add,
         )
     if page:
-        write_page(out, collection, sketch)
+        write_page(found.path, collection, sketch)
     return found

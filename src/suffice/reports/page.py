@@ -16,6 +16,7 @@ from suffice.reports.advice import limits_of
 from suffice.reports.embedded import coded, packed, rounded, write_html
 from suffice.reports.sketch import Sketch
 from suffice.reports.weights import SHOWN, class_weights
+from suffice.store.kinds import kind_named
 from suffice.store.reader import Collection
 from suffice.words import Verdict
 
@@ -63,6 +64,7 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
         "audit": str(folder),
         "list": listed.tolist(),
     }
+    notes = [note for name in collection.kinds if (note := kind_named(name).note)]
     return write_html(
         folder / "report.html",
         "page.html",
@@ -70,7 +72,7 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
         summary=summary,
         question=plan.words(),
         answer=_answer(summary),
-        scope=plan.covered,
+        scope=" ".join([plan.covered, *notes]),
         contract=plan.chosen.name,
         prediction=plan.prediction,
         orders=orders,

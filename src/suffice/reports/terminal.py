@@ -19,6 +19,7 @@ from suffice.audits.run import Audit
 from suffice.audits.summary import AuditSummary, Spread
 from suffice.reports.console import PlainConsole
 from suffice.reports.printable import one_line
+from suffice.store.remote import shown
 from suffice.verify.report import METHODS, Report
 
 __all__ = ["RateColumn", "in_notebook", "print_audit", "print_verification", "progress_bar"]
@@ -88,7 +89,7 @@ def print_audit(audit: Audit, console: Console) -> None:
         _print_orders(summary, console)
     if summary.rungs:
         console.print(_rungs(summary.rungs))
-    console.print(f"results in {audit.path}", highlight=False)
+    console.print(f"results in {shown(audit.path)}", highlight=False)
 
 
 def _print_orders(summary: AuditSummary, console: Console) -> None:

@@ -21,6 +21,7 @@ from suffice.store.kinds import Array, Kind, kind_named
 from suffice.store.machine import is_of_machine
 from suffice.store.manifest import CollectionError, Manifest, check_file, folder_and_manifest, read_manifest
 from suffice.store.parts import checked_batch_rows, read_columns
+from suffice.store.remote import fetch, local_path
 
 __all__ = ["BadRow", "Batch", "Collection", "open_collection"]
 
@@ -70,10 +71,13 @@ class BadRow:
 def open_collection(path: str | Path, *, partial: bool = False) -> Collection:
     """Open a collection: its manifest is checked now, every file when it is read (or all at once by `validate`).
 
-    `path` is a folder, or another manifest in it (`collection/first.json`). One whose writer never closed it is refused
+    `path` is a folder, another manifest in it (`collection/first.json`), or the address of either (`s3://bucket/states`),
+    whose files are fetched when they are read. One whose writer never closed it is refused
     unless `partial`, which gives the parts that are complete.
     """
-    folder, name = folder_and_manifest(Path(path))
+    place = local_path(path)
+    folder, name = folder_and_manifest(place)
+    fetch(folder / name)
     manifest = read_manifest(folder, name)
     if not manifest.finished and not partial:
         raise CollectionError(
@@ -83,8 +87,8 @@ def open_collection(path: str | Path, *, partial: bool = False) -> Collection:
             "open with partial=True to use them",
         )
     for file, record in manifest.files.items():
-        check_file(folder, file, record, content=False)
-    return Collection(Path(path), manifest)
+        check_file(folder, file, record, content=False, here=False)
+    return Collection(place, manifest)
 
 
 class Collection:
