@@ -29,6 +29,7 @@ def compare(
     """
     from suffice.audits.comparison import NothingInCommonError, compare_audits
     from suffice.reports.comparison import comparison_record, print_comparison, write_comparison_page
+    from suffice.store.remote import local_path
 
     pair = None
     if steps is not None:
@@ -38,7 +39,7 @@ def compare(
         pair = (first, second)
     with exit_on_bad_file("bad file"):
         try:
-            found = compare_audits(before, after, pair)
+            found = compare_audits(local_path(before, whole=True), local_path(after, whole=True), pair)
         except NothingInCommonError as error:
             fail(ExitCode.USAGE, str(error))
         folder = out or Path("comparisons") / f"{before.resolve().name}-{after.resolve().name}"

@@ -28,6 +28,11 @@ __all__ = ["ExactHead", "HeadFamily", "HeadScores", "RealizedHead", "head_scores
 
 # The families of allowances: an error of every logit, one relative to it, one of every row relative to its length.
 HeadFamily = Literal["logits", "relative", "weights"]
+_FAMILY_WORDS: dict[HeadFamily, str] = {
+    "logits": "error of every logit",
+    "relative": "relative error of every logit",
+    "weights": "relative error of every row of the head",
+}
 _U, _TINY = unit_roundoff(torch.float64), smallest_normal(torch.float64)
 # Differences of such scores are finite.
 _LARGEST_SCORE = 1e300
@@ -119,6 +124,11 @@ class RealizedHead(Realized):
         self.d = torch.where(clear, 0.0, d)
         self.off = torch.where(clear, 0.0, off)
         self.hidden_error = torch.zeros_like(states.temperature) if hidden_error is None else hidden_error
+
+    @property
+    def unit_words(self) -> str:
+        """What b is a bound on, by family."""
+        return _FAMILY_WORDS[self.family]
 
     def of_family(self, family: str) -> Self:
         """The same with another unit family."""

@@ -15,6 +15,8 @@ __all__ = ["limits_of", "missed_budgets", "next_steps"]
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Array]
 
+_ERRORS = {"probability": "total variation", "kl": "KL divergence"}
+
 
 def limits_of(plan: Plan) -> dict[str, float]:
     """The budgets that are numbers, by name."""
@@ -80,7 +82,7 @@ def _larger(columns: Columns, row: int, name: str) -> str:
     if name == "prediction" or not np.isfinite(columns[f"{name}_bound"][row]):
         return ""
     # upwards, so that the budget in words is one that would do
-    return f"allow a {name} error of {_above(float(columns[f'{name}_bound'][row]))}"
+    return f"allow a {_ERRORS.get(name, f'{name} error')} of {_above(float(columns[f'{name}_bound'][row]))}"
 
 
 def _above(value: float) -> str:

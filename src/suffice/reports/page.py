@@ -18,6 +18,7 @@ from suffice.reports.sketch import Sketch
 from suffice.reports.weights import SHOWN, class_weights
 from suffice.store.kinds import kind_named
 from suffice.store.reader import Collection
+from suffice.store.remote import shown
 from suffice.words import Verdict
 
 __all__ = ["write_page"]
@@ -61,7 +62,7 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
         "saturated": saturated,
         # where all verdicts are the same they say nothing as colours
         "palette": "verdict" if summary["certified"] < summary["states"] else "dim",
-        "audit": str(folder),
+        "audit": shown(folder),
         "list": listed.tolist(),
     }
     notes = [note for name in collection.kinds if (note := kind_named(name).note)]

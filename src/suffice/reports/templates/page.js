@@ -236,7 +236,7 @@ function explain(row) {
     make("h2", { id: "state-id" }, D.id[row]),
     say(verdictMark(row), word("tier", row) === "none" ? "" : `, decided by ${word("tier", row)}`, verdictOf(row) === "certified" ? "." : `: ${howFar(row)}.`),
     ...(word("next", row) ? [say(make("strong", {}, "Next: "), word("next", row), ".")] : []),
-    say(`${word("source", row)} on ${word("dataset", row)}, run ${word("run", row)}, step ${num("step", row)}. ${groupName(word("dim", row), word("temperature", row))}, ${whole(num("classes", row))} classes, label ${num("label", row)}` +
+    say(`${word("source", row)} on ${word("dataset", row)}, run ${word("run", row)}, step ${num("step", row)}. ${groupName(word("dim", row), word("temperature", row))}, ${whole(num("classes", row))} classes, ${num("label", row) < 0 ? "no label" : `label ${num("label", row)}`}` +
       (target === null ? "." : target < -2 ? `, the target leaves ${number(target < -300 ? 0 : 10 ** target)} to all others${target < -300 ? ` (10${raised(Math.round(target))})` : ""}.` : `, target probability ${number(1 - 10 ** target)}.`)),
     say(word("status", row) === "bounded" ? `b* = ${number(num("b", row), 4)}: any ${D.unit} up to that is certified to keep the budgets; ${word("binding", row)} binds.` : word("status", row) === "unbounded" ? "No error, however large, breaks a budget." : "Not even b = 0 is accepted."),
     say(`Headroom ${headroomWords(num("headroom", row))} by the ${D.contract} contract` + (verdictOf(row) === "certified" && num("headroom", row) !== null && num("headroom", row) >= 0 && num("headroom", row) < 1 ? ": the contract alone would leave it open, an enclosure of its true error certifies it." : ".")),
