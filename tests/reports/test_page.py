@@ -344,6 +344,9 @@ def test_a_click_on_a_point_explains_its_state(browser: Browser, tight: Path) ->
 @needs_browser
 def test_ids_are_searched(browser: Browser, tight: Path) -> None:
     page, troubles = _open(browser, tight)
+    # verdicts differ here, so that they are the colours
+    assert page.input_value("#f-colour") == "verdict"
+    assert page.inner_text("#c-ordered .legend").split() == ["certified", "violated"]
     wanted = _rows(tight)["id"][3]
     page.fill("#f-id", wanted.upper())
     page.wait_for_selector("#shown:has-text('1 of')")

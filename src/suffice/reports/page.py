@@ -60,8 +60,7 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
         "rung_counts": summary["rungs"],
         "unit": unit,
         "saturated": saturated,
-        # where all verdicts are the same they say nothing as colours
-        "palette": "verdict" if summary["certified"] < summary["states"] else "dim",
+        "palette": _palette(states),
         "audit": shown(folder),
         "list": listed.tolist(),
     }
@@ -111,6 +110,12 @@ def _columns(states: Columns, plan: Plan, classes: Columns) -> dict[str, Any]:
             "allowance": rounded(classes.get("allowance", empty), 2),
         },
     }
+
+
+def _palette(states: Columns) -> str:
+    """What colours say at first: the first of these that is not the same for all states."""
+    names = ("verdict", "dim", "temperature", "binding", "source")
+    return next((name for name in names if len(np.unique(states.get(name, np.zeros(0)))) > 1), "verdict")
 
 
 def _rungs(states: Columns, budget: str, names: list[str]) -> list[int]:
