@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import suffice as sf
 from suffice.cli import app
 from suffice.cli.guard import Guard, safe_streams
+from suffice.cli.output import JSON_ASKED
 from suffice.verify import UnreadableError
 from tests.support.collections import make_states, write
 
@@ -49,6 +50,12 @@ ENDS: dict[str, tuple[BaseException, int, str]] = {
     ),
     "ours as well": (KeyError("id"), 70, "KeyError: 'id'"),
 }
+
+
+@pytest.fixture(autouse=True)
+def _no_json_was_asked_for() -> None:
+    """Whatever command ran before, in another file perhaps."""
+    JSON_ASKED.set(False)
 
 
 @pytest.mark.parametrize("name", ENDS)
