@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -151,6 +152,25 @@ def test_the_commands_take_addresses(s3: str) -> None:
     found = run(app, ["states", "info", f"{address}/nothing"])
     assert found.exit_code == 3
     assert f"{address}/nothing/manifest.json" in found.output.replace("\n", "")
+
+
+def test_outputs_are_judged_at_addresses(tmp_path: Path) -> None:
+    address = f"file://{tmp_path}/there"
+    states = make_states(6)
+    write(f"{address}/c", states)  # type: ignore[arg-type]
+    np.savez(tmp_path / "outputs.npz", loss=sf.reference(states).loss.mid.numpy())
+    asked = ["judge", f"{address}/c", str(tmp_path / "outputs.npz"), "--loss", "1e-9", "--out", f"{address}/j"]
+    found = CliRunner().invoke(app, asked)
+    assert found.exit_code == 0, found.output
+    assert f"{address}/j/report.html" in found.output.replace("\n", "")
+    names = {path.name for path in (tmp_path / "there" / "j").iterdir()}
+    assert names == {"judged.parquet", "judgement.json", "report.html"}
+
+
+def test_figures_are_drawn_on_this_machine() -> None:
+    found = CliRunner().invoke(app, ["reproduce", "--out", "s3://bucket/figures"])
+    assert found.exit_code == 2
+    assert "expected a folder of this machine" in " ".join(found.output.split())
 
 
 def test_an_address_of_no_kind_is_a_mistake_of_usage() -> None:
