@@ -118,3 +118,20 @@ def test_what_is_no_budget_is_named_wherever_budgets_are_asked_for() -> None:
         for wrong, name in ((5, "int"), ({"loss": 1e-3}, "dict")):
             with pytest.raises(TypeError, match=f"Expected budgets to be Budgets, .* but got {name}"):
                 call(wrong)
+
+
+def test_budgets_below_the_noise_are_estimated() -> None:
+    g = torch.Generator().manual_seed(0)
+    gradients = torch.randn(6, 3, generator=g)
+    budgets = sf.Budgets.below_noise(gradients, kappa=0.2, loss=1e-3, prediction=True)
+    assert budgets.names == ("loss", "gradient", "prediction")
+    trace = float(torch.cov(gradients.double().T).trace())
+    assert budgets.gradient == pytest.approx(0.2 * math.sqrt(trace / 6))
+    assert budgets.estimated
+    assert budgets[torch.tensor([0])].estimated
+    assert sf.Budgets.below_noise((trace, 6), kappa=0.2).gradient == budgets.gradient
+    assert not sf.Budgets(loss=1.0).estimated
+    with pytest.raises(ValueError, match="one sample says nothing about noise"):
+        sf.Budgets.below_noise(gradients[:1])
+    with pytest.raises(ValueError, match="Expected a trace of the gradients' covariance > 0"):
+        sf.Budgets.below_noise(torch.ones(4, 2))

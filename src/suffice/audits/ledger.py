@@ -19,7 +19,7 @@ from suffice.store.remote import address_of, clear_partials, remove, shown
 from suffice.store.strict import read_strictly
 from suffice.store.tables import read_bounded
 
-__all__ = ["Ledger", "read_header", "read_results", "read_summary", "result_bytes", "result_name"]
+__all__ = ["Ledger", "read_header", "read_results", "read_summary", "read_tables", "result_bytes", "result_name"]
 
 _HEADER, _SUMMARY, _DIGESTS = "audit.json", "summary.json", "digests.json"
 # what says which state a row is about, and what readers of verdicts rely on; the rest is the realization's
@@ -116,7 +116,7 @@ def result_bytes(batch: Batch, columns: dict[str, np.ndarray[Any, Any]]) -> byte
         "dataset": batch.dataset,
         "run": batch.run,
         "step": batch.step,
-        "label": batch.states.labels.numpy(force=True),
+        "label": _labels(batch),
         "dim": np.full(len(batch), batch.states.dim),
         "classes": np.full(len(batch), batch.states.num_classes),
         "temperature": batch.states.temperature.numpy(force=True),
@@ -124,6 +124,13 @@ def result_bytes(batch: Batch, columns: dict[str, np.ndarray[Any, Any]]) -> byte
     sink = io.BytesIO()
     pq.write_table(pa.table({**described, **columns}), sink, compression="zstd")
     return sink.getvalue()
+
+
+def _labels(batch: Batch) -> np.ndarray[Any, Any]:
+    """-1 where there are none."""
+    labels = batch.states.labels
+    found: np.ndarray[Any, Any] = np.full(len(batch), -1) if labels is None else labels.numpy(force=True)
+    return found
 
 
 def _check_foreign(folder: Path) -> None:
@@ -171,10 +178,16 @@ def _object(path: Path) -> dict[str, Any]:
 
 def read_results(folder: Path, *, judged: bool = False) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
     """The result files in order, as columns; with `judged` each must have those of verdicts and tolerances."""
+    for table in read_tables(folder, judged=judged):
+        yield {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in table.column_names}
+
+
+def read_tables(folder: Path, *, judged: bool = False) -> Iterator[pa.Table]:
+    """The same as Arrow has them."""
     for path in sorted((folder / "results").glob("*.parquet")):
         table = read_bounded(path)
         _check_columns(path, table.schema, {**_DESCRIBED, **_JUDGED} if judged else _DESCRIBED)
-        yield {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in table.column_names}
+        yield table
 
 
 def _check_columns(path: Path, schema: pa.Schema, wanted: dict[str, pa.DataType]) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ MANIFEST = "manifest.json"
 # what any size or count can be: what is larger is no number of bytes, rows or classes
 _LARGEST = 2**53
 _BANK = re.compile(r"banks/([0-9a-f]{64})\.safetensors")
-# queries/, or for a second manifest in a folder one of its own
+# queries/, and for a second manifest in a folder also one of its own
 _PART = re.compile(r"(?!banks/)[a-z0-9-]+/part-([0-9]{5})\.parquet")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -73,8 +74,8 @@ class Manifest:
 
     @property
     def parts(self) -> list[str]:
-        """Names of the query files, in order."""
-        return sorted(name for name in self.files if _PART.fullmatch(name))
+        """Names of the query files, in the order of the manifest, which is that of their states."""
+        return [name for name in self.files if _PART.fullmatch(name)]
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -118,7 +119,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def folder_and_manifest(path: Path) -> tuple[Path, str]:
-    """A collection is a folder with a manifest.json, or a manifest of another name beside it that shares its banks."""
+    """A collection is a folder with a manifest.json, or a manifest of another name beside it that shares its files."""
     return (path.parent, path.name) if path.suffix == ".json" else (path, MANIFEST)
 
 
@@ -151,8 +152,10 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest:
     )
     for name, entry in _typed(path, record, "files", dict).items():
         manifest.files[name] = _file_record(path, name, entry, version)
-    folders = {name.split("/")[0] for name in manifest.parts}
-    _expect(path, len(folders) <= 1, "files", f"expected all parts in one folder, but got {sorted(folders)}")
+    # results are named after the file, without its folder
+    files = Counter(name.split("/")[1] for name in manifest.parts)
+    twice = sorted(name for name, count in files.items() if count > 1)
+    _expect(path, not twice, "files", f"expected parts of different names, but got {twice[:1]} in two folders")
     total = sum(manifest.files[name].rows or 0 for name in manifest.parts)
     _expect(path, total == manifest.states, "states", f"{manifest.states}, but its parts have {total} rows")
     return manifest

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from suffice.numerics.shown import card
 from suffice.store.banks import read_bank
 from suffice.store.ids import check_ids
 from suffice.store.kinds import Array, Kind, kind_named
@@ -104,6 +105,20 @@ class Collection:
 
     def __len__(self) -> int:
         return self.manifest.states
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(self.kinds) or "no kind"
+        return f"Collection({str(self.path)!r}: {len(self):,} states, {len(self.banks):,} banks, {kinds})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "states": f"{len(self):,} in {len(self.parts):,} parts",
+            "banks": f"{len(self.banks):,}",
+            "kinds": ", ".join(self.kinds) or "none",
+            "provenance": self.provenance,
+            "content": self.digest,
+        }
+        return card(f"Collection {self.path}", rows)
 
     @property
     def banks(self) -> list[str]:

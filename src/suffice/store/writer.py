@@ -120,8 +120,7 @@ class CollectionWriter:
         write_manifest(self.folder, self.manifest)
 
     def _next_number(self) -> int:
-        parts = self.manifest.parts
-        return int(parts[-1][-13:-8]) + 1 if parts else 0
+        return max((int(name[-13:-8]) + 1 for name in self.manifest.parts), default=0)
 
     def close(self) -> None:
         """Mark the collection as finished."""
