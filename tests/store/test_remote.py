@@ -24,6 +24,8 @@ from tests.support.collections import make_states, write
 from tests.support.s3 import bucket_files, bucket_names, s3_bucket
 
 BUDGETS = sf.Budgets(loss=1e-4, gradient=1e-3)
+# these say when the audit was made and how long it took
+TIMED = ("summary.json", "digests.json", "report.html")
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +118,10 @@ def test_an_audit_has_the_bytes_of_one_on_disk(place: str, tmp_path: Path) -> No
     found, wanted = _there(f"{place}/a"), _local_files(tmp_path / "a")
     assert set(found) == set(wanted)
     for name in wanted:
-        assert found[name] == wanted[name] or name in ("summary.json", "digests.json")
+        assert found[name] == wanted[name] or name in TIMED
     assert json.loads(found["summary.json"])["run"]["collection"] == f"{place}/c"
     assert there.summary == here.summary
+    assert f"Audit('{place}/a': " in repr(there)
     # the same question goes on, another is refused
     sf.audit(f"{place}/c", BUDGETS, out=f"{place}/a")
     with pytest.raises(FileExistsError, match=f"{place}/a holds the audit of another question"):
@@ -149,6 +152,9 @@ def test_the_commands_take_addresses(s3: str) -> None:
     name = next(iter(sf.open_collection(f"{address}/c"))).ids[0]
     found = run(app, ["inspect", f"{address}/a", name])
     assert found.exit_code == 0, found.output
+    found = run(app, ["compare", f"{address}/a", f"{address}/a", "--out", f"{address}/compared"])
+    assert found.exit_code == 0, found.output
+    assert set(bucket_files(f"{address}/compared")) == {"report.html"}
     found = run(app, ["states", "info", f"{address}/nothing"])
     assert found.exit_code == 3
     assert f"{address}/nothing/manifest.json" in found.output.replace("\n", "")
@@ -322,7 +328,7 @@ def _kill_and_resume(address: str, parts: int, stops: tuple[int, ...]) -> None:
                 found = bucket_files(out)
                 assert set(found) == set(wanted)
                 for name in wanted:
-                    assert found[name] == wanted[name] or name in ("summary.json", "digests.json")
+                    assert found[name] == wanted[name] or name in TIMED
         finally:
             server.kill()
 
