@@ -14,10 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from suffice.verify.report import UnreadableError
+from suffice.verify.unfolding import check_unfolding
 
 __all__ = ["KIND", "UNKNOWN_KIND", "Array", "Bank", "read_bank", "read_json", "read_table", "sha256_of"]
 
 Array = np.ndarray[Any, Any]
+
+# bytes that the words of a result file may take
+_WORDS = 2**30
 
 # the kind of states whose contracts this checker evaluates
 KIND, UNKNOWN_KIND = "contrastive", "this checker does not know the kind"
@@ -60,9 +64,17 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_table(path: Path, name: str) -> pa.Table:
-    """A Parquet file as a table without missing values."""
+    """A Parquet file as a table without missing values, if it is a small one that does not unfold."""
     try:
-        table = pq.read_table(path, partitioning=None)
+        check_unfolding(path, name)
+        schema = pq.read_schema(path)
+        # entries of dictionaries stay such until it is known how long they are: rows repeat them
+        words = [field.name for field in schema if field.type in (pa.string(), pa.binary())]
+        folded = pq.read_table(path, partitioning=None, read_dictionary=words)
+        unfolded = sum(len(piece) * _longest(piece) for word in words for piece in folded.column(word).chunks)
+        if unfolded > _WORDS:
+            raise UnreadableError(name, "content", f"words of at most {_WORDS} bytes", unfolded)
+        table = folded.cast(schema)
         # words that are no UTF-8, say
         table.validate(full=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -71,6 +83,10 @@ def read_table(path: Path, name: str) -> pa.Table:
         if table.column(column).null_count:
             raise UnreadableError(name, column, "values", "null", "a value is missing")
     return table
+
+
+def _longest(piece: pa.Array) -> int:
+    return max((len(each.as_buffer() or b"") for each in piece.dictionary), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
