@@ -232,8 +232,8 @@ MUTANTS = (
     Mutant(
         name="left-without-prediction",
         file=_BASE,
-        old="return Budgets(**left, prediction=budgets.prediction), some",
-        new="return Budgets(**left), some",
+        old="return Budgets(**left, prediction=budgets.prediction, estimated=budgets.estimated), some",
+        new="return Budgets(**left, estimated=budgets.estimated), some",
         why="the prediction that was asked for would not stop b*",
         kills=_REST,
     ),
@@ -363,7 +363,7 @@ MUTANTS = (
     Mutant(
         name="family-reach",
         file=_FAMILY,
-        old="reach = (2000 - 4 * self.head.log_probabilities.amin(dim=1)) / positive",
+        old="reach = (2000 - 4 * torch.where(log_pi > -torch.inf, log_pi, 0.0).amin(dim=1)) / positive",
         new="reach = 2 / positive",
         why="a row that is accepted where exponentials still grow is not accepted for ever",
         kills=(f"{_IN_FAMILY}test_past_its_reach_nothing_but_the_ratio_term_grows",),

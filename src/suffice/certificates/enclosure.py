@@ -68,6 +68,8 @@ def _errors(states: Any, realized: Realized, budgets: Budgets, rows: Tensor) -> 
         return judge_outputs(some, part, outputs).ranges
     limits = budget_limits(part, some.temperature)
     if isinstance(realized, RealizedHead):
+        if realized.is_exact:
+            return None
         return realized_errors(some, realized[rows], limits)
     pair = getattr(realized, "pair", None)
     if not isinstance(pair, DebyePair):
