@@ -232,8 +232,8 @@ MUTANTS = (
     Mutant(
         name="left-without-prediction",
         file=_BASE,
-        old="return Budgets(**left, prediction=budgets.prediction), some",
-        new="return Budgets(**left), some",
+        old="return Budgets(**left, prediction=budgets.prediction, estimated=budgets.estimated), some",
+        new="return Budgets(**left, estimated=budgets.estimated), some",
         why="the prediction that was asked for would not stop b*",
         kills=_REST,
     ),

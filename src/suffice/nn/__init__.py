@@ -1,6 +1,7 @@
 """What someone who trains a head imports: losses, class statistics, monitors, and bounds on whole runs."""
 
 from suffice.nn.drift import Drifted, TrajectoryReport
+from suffice.nn.filtered import FilterCertificate, FilteredCrossEntropy
 from suffice.nn.monitor import MonitorReport, ToleranceMonitor
 from suffice.nn.proco import ProCoLoss
 from suffice.nn.statistics import ClassStatistics
@@ -10,6 +11,8 @@ from suffice.nn.trajectory import TrajectoryBound
 __all__ = [
     "ClassStatistics",
     "Drifted",
+    "FilterCertificate",
+    "FilteredCrossEntropy",
     "MonitorReport",
     "ProCoLoss",
     "SupervisedVMFLoss",
