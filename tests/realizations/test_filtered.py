@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,22 +12,9 @@ from torch import Tensor
 import suffice as sf
 from suffice.realizations.filtered import residuals_of
 from tests.support.batches import random_batch, trained_proco
+from tests.support.skewed_heads import skewed_head_states
 
 F64 = torch.float64
-
-
-def _head_states(seed: int, coordinate: Any = "hidden", count: int = 12) -> sf.HeadStates:
-    g = torch.Generator().manual_seed(seed)
-    classes = (2, 7, 60)[seed % 3]
-    weight = torch.randn(classes, 5, generator=g, dtype=F64) * 10 ** torch.rand(classes, 1, generator=g, dtype=F64)
-    bias = torch.randn(classes, generator=g, dtype=F64)
-    if classes > 2:
-        bias[1] = -torch.inf
-    hidden = torch.randn(count, 5, generator=g, dtype=F64) * (0.1, 1.0, 20.0)[seed // 3 % 3]
-    labels = torch.randint(0, classes, (count,), generator=g)
-    labels[labels == 1] = 0
-    temperature = torch.rand(count, generator=g, dtype=F64) + 0.5
-    return sf.HeadStates(sf.LinearHead(weight, bias), hidden, labels, temperature, coordinate=coordinate)
 
 
 def _residuals(states: sf.HeadStates) -> Tensor:
@@ -53,7 +39,7 @@ def _gradient(states: sf.HeadStates, g: Tensor) -> Tensor:
 def test_what_is_left_out_of_a_heads_gradient(threshold: float, coordinate: str) -> None:
     moved = 0
     for seed in range(18):
-        states = _head_states(seed, coordinate)
+        states = skewed_head_states(seed, coordinate)
         g = _residuals(states)
         kept = torch.where(g.abs() < threshold, 0.0, g)
         true = _gradient(states, g - kept).norm(dim=1)
@@ -72,7 +58,7 @@ def test_what_is_left_out_of_a_heads_gradient(threshold: float, coordinate: str)
 def test_a_truncated_softmax(threshold: float) -> None:
     cut = 0
     for seed in range(18):
-        states = _head_states(seed)
+        states = skewed_head_states(seed)
         scores = (states.hidden @ states.head.weight.double().T + states.head.bias) / states.temperature[:, None]
         log_pi = torch.log_softmax(scores, dim=1)
         stay = log_pi.exp() >= threshold
@@ -149,7 +135,7 @@ def test_the_residual_of_a_label_keeps_its_digits() -> None:
 
 
 def test_certificates_and_words() -> None:
-    states = _head_states(2)
+    states = skewed_head_states(2)
     budgets = sf.Budgets(gradient=1e-2)
     strict, loose = (sf.certify(states, budgets, sf.Filtered(t)) for t in (1e-7, 0.3))
     assert (strict.verdict == "certified").mean() > (loose.verdict == "certified").mean()
@@ -169,7 +155,7 @@ def test_certificates_and_words() -> None:
 
 
 def test_states_without_labels_have_probabilities_only() -> None:
-    labelled = _head_states(2)
+    labelled = skewed_head_states(2)
     states = sf.HeadStates(labelled.head, labelled.hidden, None, labelled.temperature)
     made = sf.Filtered(0.01, truncated=True).at(states)
     found = made.bounds(_contract())

@@ -6,15 +6,15 @@ import pytest
 import torch
 
 import suffice as sf
-from tests.realizations.test_filtered import _head_states
 from tests.support.batches import random_batch, trained_proco
+from tests.support.skewed_heads import skewed_head_states
 
 
 @pytest.mark.parametrize("truncated", [False, True])
 @pytest.mark.parametrize("coordinate", ["hidden", "weights"])
 def test_the_threshold_is_the_largest_that_is_certified(truncated: bool, coordinate: str) -> None:
     for seed in (2, 4, 5):
-        states = _head_states(seed, coordinate)
+        states = skewed_head_states(seed, coordinate)
         budgets = sf.Budgets(gradient=1e-2, loss=1e-2) if truncated else sf.Budgets(gradient=1e-2)
         found = sf.filter_threshold(states, budgets, truncated=truncated)
         for row in range(len(states)):
