@@ -1,4 +1,4 @@
-"""What the user allows: budgets on loss, probability and gradient error, and whether the prediction must hold."""
+"""What the user allows: budgets on loss, probability, gradient and KL, and whether the prediction must hold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from suffice.contracts.noise import budget_below_noise, covariance_trace
 
 __all__ = ["BudgetError", "Budgets", "accepts"]
 
-_CLOSED = ("loss", "probability", "gradient")
+_CLOSED = ("loss", "probability", "gradient", "kl")
 
 
 class BudgetError(ValueError):
@@ -24,7 +24,9 @@ class BudgetError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """Any of loss, probability (TV) and gradient budgets, one number or one a state, and `prediction=True`.
+    """Any of loss, probability (TV), gradient and KL budgets, one number or one a state, and `prediction=True`.
+
+    `kl` is a budget on the larger of KL(approximate||exact) and KL(exact||approximate), in nats.
 
     >>> Budgets(loss=1e-5, gradient=1e-5).names
     ('loss', 'gradient')
@@ -33,6 +35,7 @@ class Budgets:
     loss: float | Tensor | None = None
     probability: float | Tensor | None = None
     gradient: float | Tensor | None = None
+    kl: float | Tensor | None = None
     prediction: bool = False
     # whether a budget comes from an estimate: certificates are then proved for a number that is one
     estimated: bool = False
@@ -113,7 +116,14 @@ class Budgets:
 
     def shares(self, bounds: Bounds) -> dict[str, Tensor]:
         """bound/budget for each budget that is set (the share of the margin used, for prediction), in their order."""
-        out = {name: getattr(bounds, name) / limit for name, limit in self.limits(bounds.loss).items()}
+        out = {}
+        for name, limit in self.limits(bounds.loss).items():
+            bound = getattr(bounds, name)
+            if bound is None:
+                raise BudgetError(
+                    f"Expected a contract with a bound on {name}, but got one without; leave the budget out"
+                )
+            out[name] = bound / limit
         return {**out, "prediction": bounds.margin_use} if self.prediction else out
 
 

@@ -61,6 +61,7 @@ class Cascade:
     gradient: Float[Tensor, " queries"]
     margin_use: Float[Tensor, " queries"]
     scope: str = Scope.ANALYTIC
+    kl: Float[Tensor, " queries"] | None = None
 
 
 def cascade(
@@ -95,11 +96,12 @@ def cascade(
 
 def cascade_realized(realized: Realized, budgets: Budgets, tiers: Sequence[Step] = TIERS) -> Cascade:
     """The same at one chunk of states that are realized already."""
-    realized.refuse(budgets)
+    realized = realized.asked(budgets)
+    fields = _FIELDS if budgets.kl is None else (*_FIELDS, "kl")
     longest = max(len(name) for name in (*(step.name for step in tiers), Tier.OPEN))
     tier = np.full(len(realized), Tier.OPEN, dtype=f"<U{longest}")
     like = realized.like
-    minima = {name: torch.full_like(like, torch.inf) for name in _FIELDS}
+    minima = {name: torch.full_like(like, torch.inf) for name in fields}
     rows = torch.arange(len(realized), device=like.device)
     some = realized
     for step in tiers:
@@ -108,9 +110,9 @@ def cascade_realized(realized: Realized, budgets: Budgets, tiers: Sequence[Step]
         if len(rows) < len(some):
             some = realized[rows]
         bounds = some.bounds(step.contract, some.simple() if step.simple else None)
-        for key in _FIELDS:
+        for key in fields:
             minima[key][rows] = torch.minimum(minima[key][rows], getattr(bounds, key))
-        accepted = accepts(budgets[rows].shares(Bounds(**{key: minima[key][rows] for key in _FIELDS})))
+        accepted = accepts(budgets[rows].shares(Bounds(**{key: minima[key][rows] for key in fields})))
         tier[rows[accepted].numpy(force=True)] = step.name
         rows = rows[~accepted]
     return Cascade(
@@ -121,4 +123,5 @@ def cascade_realized(realized: Realized, budgets: Budgets, tiers: Sequence[Step]
         probability=minima["probability"],
         gradient=minima["gradient"],
         margin_use=minima["margin_use"],
+        kl=minima.get("kl"),
     )

@@ -38,7 +38,8 @@ class Certificate:
     bound is sufficient, not necessary. `headroom` is how many times the realization's own allowances could grow before
     a budget breaks; certified and headroom >= 1 are the same (> 1 where the prediction decides). `execution` says in
     words what was executed, if that is the scope, and `executed_loss` and `executed_gradient` are the numbers. Then
-    `status` is "inside", or names what left the model of rounding: nothing is certified there.
+    `status` is "inside", or names what left the model of rounding: nothing is certified there. `kl`, on the larger of
+    both directions, is there if there is a budget on it.
     """
 
     loss: Float[Tensor, " queries"]
@@ -57,6 +58,7 @@ class Certificate:
     executed_loss: Float[Tensor, " queries"] | None = None
     executed_gradient: Float[Tensor, "queries dim"] | None = None
     status: np.ndarray[Any, Any] | None = None
+    kl: Float[Tensor, " queries"] | None = None
 
     @property
     def pair(self) -> Pair:
@@ -84,7 +86,7 @@ class Certificate:
         index %= count
         row = slice(index, index + 1)
         states, binding, contract = self.states[row], str(self.binding[index]), contract_named(self.contract)
-        realized = self.realization.at(states)
+        realized = self.realization.at(states).asked(self.budgets[row])
         head, headroom = realized.head(), self.headroom[index].item()
         if binding == "prediction":
             # the share of the margin that is used is linear in the allowances; a tie leaves no margin at all
@@ -96,7 +98,8 @@ class Certificate:
             )
         formula_bound = None
         if self.execution and binding != "prediction":
-            formula_bound = getattr(Analytic(self.pair).at(states).bounds(contract), binding).item()
+            formula = Analytic(self.pair).at(states).asked(self.budgets[row])
+            formula_bound = getattr(formula.bounds(contract), binding).item()
         return Explanation(
             index=index,
             verdict=str(self.verdict[index]),
@@ -104,10 +107,10 @@ class Certificate:
             bound=bound,
             budget=budget,
             headroom=headroom,
-            target=int(head.target),
+            target=None if states.labels is None else int(head.target),
             target_log_probability=at_class(head.log_probabilities, head.target).item(),
             prediction=int(head.log_probabilities.argmax(dim=1)),
-            temperature=1 / head.gradient_scale.item(),
+            temperature=states.temperature.item(),
             feature_norm=torch.linalg.vector_norm(states.features).item(),
             largest_gap=realized.unit().d.max().item(),
             classes=class_shares(realized, binding),
@@ -116,6 +119,7 @@ class Certificate:
             execution=self.execution,
             status=Departure.INSIDE if self.status is None else str(self.status[index]),
             formula_bound=formula_bound,
+            wording=realized.wording,
         )
 
 
@@ -153,7 +157,7 @@ def certify(
 
 def certify_realized(realization: Realization, realized: Realized, budgets: Budgets, contract: Contract) -> Certificate:
     """The same at one chunk of states that are realized already."""
-    realized.refuse(budgets)
+    realized = realized.asked(budgets)
     bounds = realized.bounds(contract)
     shares = budgets.shares(bounds)
     worst = torch.stack(list(shares.values())).argmax(dim=0).numpy(force=True)
@@ -162,6 +166,7 @@ def certify_realized(realization: Realization, realized: Realized, budgets: Budg
         loss=bounds.loss,
         probability=bounds.probability,
         gradient=bounds.gradient,
+        kl=bounds.kl,
         prediction=bounds.prediction,
         headroom=headroom(realized, budgets, contract, at_one=bounds),
         binding=np.asarray(list(shares))[worst],

@@ -47,9 +47,10 @@ def climb_by_sums(states: States, budgets: Budgets, model: str) -> Iterator[Land
     Rungs that are far out of reach are not tried, and where rounding is most of what is allowed for, no higher order of
     the same dtype.
     """
-    # the margin is not in the sums: its use would be infinite, and certify nothing
+    # margin and KL are not in the sums: they would certify nothing
     lengths = feature_lengths(states)
-    ladder = () if budgets.prediction else _within_reach(states, budgets, model, lengths.max().item())
+    beyond = budgets.prediction or budgets.kl is not None
+    ladder = () if beyond else _within_reach(states, budgets, model, lengths.max().item())
     table_of = cache(lambda rung: rung.table(states, model, lengths))
     start = 0
     for part in states.chunks():
@@ -125,7 +126,7 @@ def climb(
                     continue
                 some = part[rows]
                 executed = rung.execute(some)
-                made = rung.realize(some, executed, model)
+                made = rung.realize(some, executed, model).asked(limits[rows])
                 found = made.bounds(contract)
                 met = accepts(limits[rows].shares(found))
                 yield Landing(rows=start + rows, rung=rung, executed=executed, bounds=found, certified=met)

@@ -92,7 +92,11 @@ class SoftmaxFamily:
 
     def alone(self) -> Bounds | None:
         """The contract at b = 0, if there is anything then."""
-        return None if self.beside is None else self.contract.bounds(self.head, self.beside)
+        if self.beside is not None:
+            return self.contract.bounds(self.head, self.beside)
+        # what comes after the scores moves a KL also where no score is off
+        nothing = torch.zeros_like(self.head.gradient_scale)
+        return None if self.head.log_after is None else self.contract.bounds(self.head, self.unit.scaled(nothing))
 
     def slopes(self) -> Sensitivity:
         """Those of the conditioned contract (prop:sensitivity)."""

@@ -84,7 +84,7 @@ def execution_words(realization: Realization) -> str:
 
 def tolerance_of(realized: Realized, budgets: Budgets, contract: Contract) -> Tolerance:
     """The same at one chunk of states that are realized already."""
-    realized.refuse(budgets)
+    realized = realized.asked(budgets)
     family = realized.unit_family(contract)
     left, some = realized.left(budgets)
     inverse = _nowhere_else(invert(family, left), some)
