@@ -294,4 +294,12 @@ MUTANTS = (
         why="a label is never left out",
         kills=(f"{_STREAMS}test_errors_are_within_the_bounds_and_the_bounds_within_the_budget",),
     ),
+    Mutant(
+        name="truncation-left",
+        file=_FILTERED,
+        old="return rest, self.stays if some is None else some & self.stays",
+        new="return rest, some",
+        why="b* would be found where the top class may be cut off",
+        kills=(f"{_FILTERS}test_where_the_top_class_may_be_cut_off_no_prediction_is_left",),
+    ),
 )

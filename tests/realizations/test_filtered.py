@@ -170,3 +170,16 @@ def test_supervised_states_are_refused() -> None:
     states = sf.SupervisedStates(bank, torch.eye(6)[:3], torch.arange(3), torch.eye(6)[:3, None], 2.0)
     with pytest.raises(TypeError, match="Expected states of one softmax"):
         sf.Filtered(0.1, sf.DebyePair()).at(states)
+
+
+def test_where_the_top_class_may_be_cut_off_no_prediction_is_left() -> None:
+    states = sf.HeadStates(sf.LinearHead(torch.eye(3)), torch.tensor([[3.0, 0.0, 1.0]]), torch.tensor([1]))
+    budgets = sf.Budgets(prediction=True)
+    # the label is kept, the top class has 0.84
+    for threshold, status in ((0.5, "bounded"), (0.9, "zero")):
+        found = sf.tolerance(states, budgets, sf.Filtered(threshold, truncated=True))
+        assert found.status.tolist() == [status]
+    assert sf.certify(states, budgets, sf.Filtered(0.9, truncated=True)).verdict[0] != "certified"
+    with pytest.raises(sf.BudgetError, match="Expected no KL budget for a truncated softmax"):
+        sf.certify(states, sf.Budgets(kl=1.0), sf.Filtered(0.5, truncated=True))
+    assert sf.certify(states, sf.Budgets(kl=1e-9), sf.Filtered(0.5)).verdict[0] == "certified"

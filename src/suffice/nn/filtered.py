@@ -75,7 +75,7 @@ class FilteredCrossEntropy(nn.Module):
         self.head, self.budgets, self.temperature = head, budgets, temperature
         self.last = None
 
-    def forward(self, hidden: Float[Tensor, "... dim"], labels: Int[Tensor, ...]) -> Float[Tensor, ""]:
+    def forward(self, hidden: Float[Tensor, "*batch dim"], labels: Int[Tensor, " *batch"]) -> Float[Tensor, ""]:
         """The mean over all rows whose label is not -100."""
         weight, bias = self.head.weight, self.head.bias
         if hidden.shape[:-1] != labels.shape or hidden.shape[-1] != weight.shape[1]:

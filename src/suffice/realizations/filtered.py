@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from suffice.budgets import Budgets
-from suffice.contracts.base import Needs
+from suffice.budgets import BudgetError, Budgets
+from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.numerics.outward import above, below
 from suffice.numerics.softmax import class_mask, without
@@ -200,7 +200,8 @@ class FilteredRealized(Realized):
             after = self.residuals.filtered(self.threshold)
         inner = self.made.after
         if inner is not None:
-            after = After(
+            after = replace(
+                inner,
                 loss=above(after.loss + inner.loss, 1),
                 probability=above(after.probability + inner.probability, 1),
                 gradient=above(after.gradient + inner.gradient, 1),
@@ -237,8 +238,17 @@ class FilteredRealized(Realized):
         return other
 
     def refuse(self, budgets: Budgets) -> None:
-        """What is filtered knows what there is a bound for."""
+        """What is filtered knows what there is a bound for; a class that is cut off has no finite divergence."""
         self.made.refuse(budgets)
+        if self.truncating and budgets.kl is not None:
+            raise BudgetError("Expected no KL budget for a truncated softmax, which has an infinite one, but got one")
+
+    def left(self, budgets: Budgets) -> tuple[Budgets, Bool[Tensor, " queries"] | None]:
+        """Nothing is left for a prediction where the top class may be cut off."""
+        rest, some = super().left(budgets)
+        if not budgets.prediction:
+            return rest, some
+        return rest, self.stays if some is None else some & self.stays
 
     def completed(self, bounds: Bounds) -> Bounds:
         """The contract's bounds with what the filter adds; no prediction where the top class may be cut off."""
@@ -248,6 +258,10 @@ class FilteredRealized(Realized):
             nothing = torch.full_like(use, torch.inf)
             return replace(found, loss=nothing, gradient=nothing, margin_use=use)
         return replace(found, margin_use=use)
+
+    def alone(self, contract: Contract) -> Bounds:
+        """A contract's bounds without what comes after the scores, and so without the filter."""
+        return contract.bounds(self._asked_head(contract.needs), self.own(contract.needs))
 
     def described(self) -> dict[str, Float[Tensor, " queries"]]:
         """As without a filter."""

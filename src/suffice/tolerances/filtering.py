@@ -57,9 +57,7 @@ def filter_threshold(
     parts, start = [], 0
     for part in states.chunks():
         made = realization.at(part)
-        made.refuse(budgets)
-        nothing = torch.zeros_like(made.like)
-        filtered = FilteredRealized(made, nothing, truncated=truncated)
+        filtered = FilteredRealized(made, torch.zeros_like(made.like), truncated=truncated).asked(budgets)
         parts.append(_largest(filtered, budgets[start : start + len(part)], chosen))
         start += len(part)
     return joined(parts)
@@ -67,7 +65,7 @@ def filter_threshold(
 
 def _largest(filtered: FilteredRealized, budgets: Budgets, contract: Contract) -> FilterThreshold:
     """Bisection over the sorted residuals of each state: bounds do not fall as the threshold rises."""
-    found = contract.bounds(filtered.head(contract.needs), filtered.own(contract.needs))
+    found = filtered.alone(contract)
 
     def accepted(threshold: Tensor) -> Bool[Tensor, " queries"]:
         return accepts(budgets.shares(filtered.at_threshold(threshold).completed(found)))
