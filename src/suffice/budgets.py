@@ -13,7 +13,7 @@ from torch import Tensor
 from suffice.contracts.bounds import Bounds
 from suffice.contracts.noise import budget_below_noise, covariance_trace
 
-__all__ = ["BudgetError", "Budgets", "accepts"]
+__all__ = ["BudgetError", "Budgets", "accepts", "check_budgets"]
 
 _CLOSED = ("loss", "probability", "gradient", "kl")
 
@@ -160,3 +160,18 @@ def _values(name: str, value: object) -> Tensor:
             f"Expected a {name} budget within the range of float64, but got an integer beyond it; "
             "leave a budget out to allow anything"
         ) from None
+
+
+def check_budgets(budgets: object, count: int | None = None) -> None:
+    """Raise unless these are budgets, and fit so many states.
+
+    >>> check_budgets(5)
+    Traceback (most recent call last):
+    TypeError: Expected budgets to be Budgets, as Budgets(loss=1e-5, gradient=1e-5), but got int
+    """
+    if not isinstance(budgets, Budgets):
+        raise TypeError(
+            f"Expected budgets to be Budgets, as Budgets(loss=1e-5, gradient=1e-5), but got {type(budgets).__name__}"
+        )
+    if count is not None:
+        budgets.check(count)
