@@ -2,7 +2,8 @@
 
 from suffice.nn.drift import Drifted, TrajectoryReport
 from suffice.nn.filtered import FilterCertificate, FilteredCrossEntropy
-from suffice.nn.monitor import MonitorReport, ToleranceMonitor
+from suffice.nn.monitor import ToleranceMonitor
+from suffice.nn.monitored import MonitorReport
 from suffice.nn.proco import ProCoLoss
 from suffice.nn.statistics import ClassStatistics
 from suffice.nn.supervised import SupervisedVMFLoss

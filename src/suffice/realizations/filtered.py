@@ -64,7 +64,7 @@ class Filtered:
         inner = record() if callable(record) else getattr(self.of, "name", None)
         return {"name": "filtered", "threshold": self.threshold, "truncated": self.truncated, "of": inner}
 
-    def at(self, states: Any) -> FilteredRealized:
+    def at(self, states: Any) -> Realized:
         """What is filtered at some states, with what the filter adds."""
         made = realization_of(self.of, states=states).at(states)
         if not made.by_class:
