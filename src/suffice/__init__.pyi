@@ -75,6 +75,9 @@ from suffice.realizations.linear import ExactHead as ExactHead
 from suffice.realizations.linear import HeadScores as HeadScores
 from suffice.realizations.linear import RealizedHead as RealizedHead
 from suffice.realizations.linear import head_scores as head_scores
+from suffice.realizations.quantized import Quantized as Quantized
+from suffice.realizations.quantized import Screened as Screened
+from suffice.realizations.quantized import ScreenedLoss as ScreenedLoss
 from suffice.realizations.rungs import Rung as Rung
 from suffice.realizations.rungs import rungs as rungs
 from suffice.realizations.supervised import SupervisedEvaluation as SupervisedEvaluation
