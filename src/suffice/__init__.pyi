@@ -70,6 +70,7 @@ from suffice.realizations.analytic import Analytic as Analytic
 from suffice.realizations.base import After as After
 from suffice.realizations.base import Realization as Realization
 from suffice.realizations.base import Realized as Realized
+from suffice.realizations.base import Wording as Wording
 from suffice.realizations.executed.realization import Execution as Execution
 from suffice.realizations.linear import ExactHead as ExactHead
 from suffice.realizations.linear import HeadScores as HeadScores
@@ -86,6 +87,7 @@ from suffice.states import ClassBank as ClassBank
 from suffice.states import Geometry as Geometry
 from suffice.states import States as States
 from suffice.store.builtin import builtin_collection as builtin_collection
+from suffice.store.importing import Imported as Imported
 from suffice.store.importing import import_states as import_states
 from suffice.store.kinds import BankTensor as BankTensor
 from suffice.store.kinds import Column as Column

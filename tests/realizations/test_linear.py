@@ -235,3 +235,42 @@ def test_chunks_and_rows_give_the_same() -> None:
     assert replace(again.head()).target.tolist() == states.labels[some].tolist()
     with pytest.raises(TypeError, match="Expected HeadStates"):
         sf.ExactHead().at(3)
+
+
+def test_gradients_of_the_weights_on_request() -> None:
+    """By the states, or by the realization, which is what an audit has."""
+    hidden = gaussian_states(1)
+    weights = hidden.taken_in("weights")
+    assert weights.coordinate == "weights"
+    assert len(weights) == len(hidden)
+    budgets = sf.Budgets(gradient=1e-9)
+    by_states = sf.certify(weights, budgets).gradient
+    by_realization = sf.certify(hidden, budgets, sf.ExactHead("weights")).gradient
+    assert torch.equal(by_states, by_realization)
+    assert not torch.equal(by_states, sf.certify(hidden, budgets).gradient)
+    assert sf.ExactHead("weights").words == "the head as stored, in float64, gradients in the weights"
+    with pytest.raises(ValueError, match=r"Expected coordinate in \['hidden', 'weights'\], but got 'bias'"):
+        hidden.taken_in("bias")  # type: ignore[arg-type]
+
+
+def test_states_are_explained_in_their_own_words() -> None:
+    states = gaussian_states(1)
+    text = str(sf.certify(states, sf.Budgets(loss=1e-9)).explain(2))
+    assert "|h|" in text
+    assert "unit allowance" in text
+    assert "endpoint" not in text
+    unlabelled = sf.HeadStates(states.bank, states.hidden)
+    assert "no target" in str(sf.certify(unlabelled, sf.Budgets(kl=1e-9)).explain(0))
+    open_ones = sf.certify(states, sf.Budgets(loss=1e-40))
+    assert "a finer realization" in str(open_ones.explain(0))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sensitivities_are_first_order(family: str) -> None:
+    states = gaussian_states(2)
+    slopes = sf.sensitivity(states, family=family)
+    made = sf.ExactHead().at(states).of_family(family)
+    tiny = torch.full_like(states.temperature, 1e-7)
+    bounds = made.bounds(contract_named("conditioned"), made.unit().scaled(tiny))
+    for name in ("loss", "probability", "gradient"):
+        assert torch.allclose(getattr(bounds, name) / 1e-7, getattr(slopes, name), rtol=1e-3)

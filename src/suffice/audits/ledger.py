@@ -80,7 +80,7 @@ class Ledger:
             "dataset": batch.dataset,
             "run": batch.run,
             "step": batch.step,
-            "label": batch.states.labels.numpy(force=True),
+            "label": _labels(batch),
             "dim": np.full(len(batch), batch.states.dim),
             "classes": np.full(len(batch), batch.states.num_classes),
             "temperature": batch.states.temperature.numpy(force=True),
@@ -113,6 +113,13 @@ class Ledger:
             "files": {path.relative_to(self.folder).as_posix(): sha256_of(path) for path in paths},
         }
         write_whole(self.folder / _DIGESTS, (json.dumps(digests, indent=1) + "\n").encode())
+
+
+def _labels(batch: Batch) -> np.ndarray[Any, Any]:
+    """-1 where there are none."""
+    labels = batch.states.labels
+    found: np.ndarray[Any, Any] = np.full(len(batch), -1) if labels is None else labels.numpy(force=True)
+    return found
 
 
 def _check_foreign(folder: Path) -> None:

@@ -29,7 +29,7 @@ from suffice.words import Tier, Verdict
 
 __all__ = ["ORDERS", "RUNG_NAMES", "audit_states"]
 
-CLOSED = ("loss", "probability", "gradient")
+_ALWAYS = ("loss", "probability", "gradient")
 ORDERS = tuple(range(1, MAX_ORDER + 1))
 RUNG_NAMES = tuple(rung.name for rung in RUNGS)
 Columns = dict[str, np.ndarray[Any, Any]]
@@ -69,10 +69,11 @@ def _audited(states: Objective, plan: Plan) -> Columns:
     same = plan.chosen is CONDITIONED and formula is realized
     paper = result if same else tolerance_of(formula, budgets, CONDITIONED)
     tiers = cascade_realized(realized, budgets)
+    closed = _closed(plan)
     columns: Columns = {
         "verdict": certificate.verdict,
-        **{f"{name}_bound": _array(getattr(certificate, name)) for name in CLOSED},
-        **{f"{name}_low": np.zeros(len(states)) for name in CLOSED},
+        **{f"{name}_bound": _array(getattr(certificate, name)) for name in closed},
+        **{f"{name}_low": np.zeros(len(states)) for name in closed},
         "prediction_certified": _array(certificate.prediction),
         "prediction_violated": np.zeros(len(states), dtype=bool),
         "headroom": _array(certificate.headroom),
@@ -108,7 +109,7 @@ def _complete(columns: Columns, states: Objective, realized: Realized, plan: Pla
     columns["verdict"][rows] = decided.verdict[settled]
     columns["tier"] = columns["tier"].astype(f"<U{max(len(word) for word in Tier)}")
     columns["tier"][rows] = decided.tier
-    for name in CLOSED:
+    for name in _closed(plan):
         if name in decided.errors:
             found = decided.errors[name]
             # both are above the error
@@ -119,6 +120,11 @@ def _complete(columns: Columns, states: Objective, realized: Realized, plan: Pla
         found = decided.errors["prediction"]
         columns["prediction_certified"][rows] |= _array(found.high)[settled] == 0
         columns["prediction_violated"][rows] = _array(found.low)[settled] > 0
+
+
+def _closed(plan: Plan) -> tuple[str, ...]:
+    """What has a bound: KL only where there is a budget on it."""
+    return _ALWAYS if plan.kl is None else (*_ALWAYS, "kl")
 
 
 def _array(values: Tensor) -> np.ndarray[Any, Any]:
@@ -167,7 +173,7 @@ def _orders(realized: Realized, states: Objective, plan: Plan, verdict: np.ndarr
         certified = np.zeros(count, dtype=bool)
         if order in valid_orders(states.dim / 2 - 1):
             made = realized if order == plan.order else _under(realized, states, plan, DebyePair(order=order))
-            room = _array(headroom(made, plan.budgets, CONDITIONED))
+            room = _array(headroom(made.asked(plan.budgets), plan.budgets, CONDITIONED))
             main = verdict == Verdict.CERTIFIED
             certified = main if order == plan.order else _certified(made, plan, room)
         out[f"headroom_{order}"] = room
@@ -192,7 +198,7 @@ def _certified(realized: Realized, plan: Plan, room: np.ndarray[Any, Any]) -> np
         certified = np.zeros_like(certified)
     rows = (~certified).nonzero()[0]
     if len(rows) and plan.chosen is not CONDITIONED:
-        some = realized[torch.from_numpy(rows)]
+        some = realized[torch.from_numpy(rows)].asked(plan.budgets)
         certified[rows] = _array(accepts(plan.budgets.shares(some.bounds(plan.chosen))))
     rows = (~certified).nonzero()[0]
     if len(rows):

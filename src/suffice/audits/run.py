@@ -64,13 +64,14 @@ def audit(
     Scope "execution" certifies what is executed in `dtype`, rounding included (see `certify`). With a `realization` of
     one's own that is audited, and order, scope, dtype and model say nothing.
     """
-    for name in ("loss", "probability", "gradient"):
+    for name in ("loss", "probability", "gradient", "kl"):
         if isinstance(getattr(budgets, name), torch.Tensor):
             raise TypeError(f"Expected one {name} budget for the whole audit, but got a tensor")
     plan = Plan(
         loss=budgets.loss,  # type: ignore[arg-type]
         probability=budgets.probability,  # type: ignore[arg-type]
         gradient=budgets.gradient,  # type: ignore[arg-type]
+        kl=budgets.kl,  # type: ignore[arg-type]
         prediction=budgets.prediction,
         order=order,
         contract=contract,
@@ -83,6 +84,7 @@ def audit(
         collection = builtin_collection()
     elif not isinstance(collection, Collection):
         collection = open_collection(collection)
+    plan = plan.of_kinds(collection.kinds)
     return run_audit(collection, plan, Path(out), engine=engine, skip_bad=skip_bad, ray_address=ray_address)
 
 

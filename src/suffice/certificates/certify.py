@@ -107,10 +107,10 @@ class Certificate:
             bound=bound,
             budget=budget,
             headroom=headroom,
-            target=int(head.target),
+            target=None if states.labels is None else int(head.target),
             target_log_probability=at_class(head.log_probabilities, head.target).item(),
             prediction=int(head.log_probabilities.argmax(dim=1)),
-            temperature=1 / head.gradient_scale.item(),
+            temperature=states.temperature.item(),
             feature_norm=torch.linalg.vector_norm(states.features).item(),
             largest_gap=realized.unit().d.max().item(),
             classes=class_shares(realized, binding),
@@ -119,6 +119,7 @@ class Certificate:
             execution=self.execution,
             status=Departure.INSIDE if self.status is None else str(self.status[index]),
             formula_bound=formula_bound,
+            wording=realized.wording,
         )
 
 

@@ -16,8 +16,10 @@ from suffice.pairs.debye import DebyePair
 from suffice.realizations.analytic import AnalyticRealized
 from suffice.realizations.base import Realized
 from suffice.realizations.executed.realization import ExecutedRealized
+from suffice.realizations.linear import RealizedHead
 from suffice.realizations.supervised import SupervisedRealized
 from suffice.truth.formula import formula_errors, next_term_errors, supervised_formula_errors
+from suffice.truth.heads import realized_errors
 from suffice.truth.outputs import Errors, Outputs, certain
 from suffice.words import Tier, Verdict
 
@@ -64,10 +66,12 @@ def _errors(states: Any, realized: Realized, budgets: Budgets, rows: Tensor) -> 
             prediction=executed.scores.argmax(dim=1) if budgets.prediction else None,
         )
         return judge_outputs(some, part, outputs).ranges
+    limits = budget_limits(part, some.temperature)
+    if isinstance(realized, RealizedHead):
+        return realized_errors(some, realized[rows], limits)
     pair = getattr(realized, "pair", None)
     if not isinstance(pair, DebyePair):
         return None
-    limits = budget_limits(part, some.temperature)
     if isinstance(realized, SupervisedRealized):
         return supervised_formula_errors(some, pair.order, limits)
     return formula_errors(some, pair.order, limits) if isinstance(realized, AnalyticRealized) else None

@@ -22,6 +22,7 @@ def audit(
     loss: Annotated[float | None, typer.Option(help="Budget for the loss error.")] = None,
     gradient: Annotated[float | None, typer.Option(help="Budget for the feature-gradient error.")] = None,
     probability: Annotated[float | None, typer.Option(help="Budget for the total variation of probabilities.")] = None,
+    kl: Annotated[float | None, typer.Option(help="Budget for the larger of both KL divergences, in nats.")] = None,
     prediction: Annotated[bool, typer.Option(help="The prediction must not change.")] = False,
     pair: Annotated[str, typer.Option(help="debye1 to debye6.")] = "debye2",
     contract: Annotated[str, typer.Option(help="geometry, conditioned or centered.")] = "centered",
@@ -40,13 +41,14 @@ def audit(
     from suffice.audits.engines import ENGINES
     from suffice.audits.plan import Plan, pair_order
 
-    if loss is None and gradient is None and probability is None and not prediction:
+    if loss is None and gradient is None and probability is None and kl is None and not prediction:
         loss = gradient = 1e-5
     try:
         plan = Plan(
             loss=loss,
             gradient=gradient,
             probability=probability,
+            kl=kl,
             prediction=prediction,
             order=pair_order(pair),
             contract=contract,
@@ -81,6 +83,7 @@ def _run(
 
     with exit_on_bad_file("bad collection"):
         opened = collection_at(collection)
+        plan = plan.of_kinds(opened.kinds)
         name = f"{opened.path.name}-{plan.fingerprint(opened.digest, __version__, skip_bad)[:8]}"
         folder = out or Path("audits") / name
         try:

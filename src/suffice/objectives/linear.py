@@ -110,8 +110,7 @@ class HeadStates:
         *,
         coordinate: Coordinate = "hidden",
     ) -> None:
-        if coordinate not in get_args(Coordinate):
-            raise ValueError(f"Expected coordinate in {list(get_args(Coordinate))}, but got {coordinate!r}")
+        _check_coordinate(coordinate)
         if not isinstance(bank, LinearHead):
             raise TypeError(f"Expected the head to be a LinearHead, but got {type(bank).__name__}")
         h = _stored("hidden", hidden, 2).double()
@@ -169,12 +168,24 @@ class HeadStates:
             object.__setattr__(part, name, None if values is None else values[rows])
         return part
 
+    def taken_in(self, coordinate: Coordinate) -> HeadStates:
+        """The same states with gradients in another coordinate."""
+        _check_coordinate(coordinate)
+        part = self[:]
+        object.__setattr__(part, "coordinate", coordinate)
+        return part
+
     def chunks(self) -> Iterator[HeadStates]:
         """The states in runs of rows whose working tensors are bounded, so that memory does not grow with N."""
         if not len(self):
             raise ValueError("Expected at least one state, but got none")
         for start in range(0, len(self), self.chunk):
             yield self[start : start + self.chunk]
+
+
+def _check_coordinate(coordinate: object) -> None:
+    if coordinate not in get_args(Coordinate):
+        raise ValueError(f"Expected coordinate in {list(get_args(Coordinate))}, but got {coordinate!r}")
 
 
 def _stored(name: str, value: object, ndim: int) -> Tensor:

@@ -21,7 +21,7 @@ from suffice.numerics.outward import above, below
 from suffice.numerics.softmax import at_class
 from suffice.words import Departure, Scope
 
-__all__ = ["After", "Realization", "Realized"]
+__all__ = ["After", "Realization", "Realized", "Wording"]
 
 
 @runtime_checkable
@@ -48,6 +48,18 @@ class Realization(Protocol):
     def record(self) -> dict[str, Any]:
         """Plain data that tell this realization from every other."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """What an explanation calls the parts of a state: those of a von Mises-Fisher objective, unless told otherwise."""
+
+    feature: str = "|f|"
+    largest: str = "largest endpoint gap"
+    unit: str = "gap"
+    allowances: str = "the pair's allowances"
+    remedy: str = "a higher order"
+    tie: str = "the two best scores are tied"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +105,9 @@ class Realized(ABC):
     """
 
     _shared: ClassVar[frozenset[str]] = frozenset()
-    # whether it is one softmax, which can be explained class by class
+    # whether it is one softmax, which can be explained class by class, and in which words
     by_class: ClassVar[bool] = True
+    wording: ClassVar[Wording] = Wording()
     # the budgets that there is a bound for
     covers: ClassVar[frozenset[str]] = frozenset({"loss", "probability", "gradient", "kl", "prediction"})
 

@@ -18,9 +18,9 @@ from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import gamma, smallest_normal, unit_roundoff
 from suffice.numerics.softmax import at_class, log_softmax
-from suffice.objectives.linear import HeadStates
+from suffice.objectives.linear import Coordinate, HeadStates
 from suffice.objectives.rows import ClassRows, row_lengths
-from suffice.realizations.base import Realized
+from suffice.realizations.base import Realized, Wording
 from suffice.realizations.head_distances import hidden_distances, weight_distances
 from suffice.words import Scope
 
@@ -81,6 +81,14 @@ class RealizedHead(Realized):
     """
 
     _shared = frozenset({"vectors", "row_errors", "family"})
+    wording = Wording(
+        feature="|h|",
+        largest="largest unit allowance",
+        unit="unit allowance",
+        allowances="its allowances",
+        remedy="a finer realization",
+        tie="the two best scores are tied, or a number is not finite",
+    )
     states: HeadStates
 
     def __init__(
@@ -227,6 +235,9 @@ class ExactHead:
     'the head as stored, in float64'
     """
 
+    # gradients are taken in this, if it is given, whatever the states say: an audit's are in the hidden vector
+    coordinate: Coordinate | None = None
+
     @property
     def scope(self) -> Scope:
         """Analytic."""
@@ -235,15 +246,19 @@ class ExactHead:
     @property
     def words(self) -> str:
         """What it is."""
-        return "the head as stored, in float64"
+        where = "" if self.coordinate is None else f", gradients in the {self.coordinate}"
+        return f"the head as stored, in float64{where}"
 
     def record(self) -> dict[str, Any]:
-        """Its name is all."""
-        return {"name": "exact-head"}
+        """Its name, and where gradients are taken if that is given."""
+        return (
+            {"name": "exact-head"} if self.coordinate is None else {"name": "exact-head", "coordinate": self.coordinate}
+        )
 
     def at(self, states: Any) -> RealizedHead:
         """The float64 product: its scores stand for the exact ones, and their rounding is its own allowance."""
         if not isinstance(states, HeadStates):
             raise TypeError(f"Expected HeadStates, which a head realizes, but got {type(states).__name__}")
+        states = states if self.coordinate is None else states.taken_in(self.coordinate)
         made = head_scores(states)
         return RealizedHead(states, made.scores, made.error, score_error=made.error)

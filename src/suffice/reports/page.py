@@ -19,6 +19,7 @@ from suffice.audits.ledger import read_results
 from suffice.audits.plan import Plan
 from suffice.audits.rows import ORDERS
 from suffice.reports.inspection import explain_found
+from suffice.store.kinds import kind_named
 from suffice.store.manifest import write_whole
 from suffice.store.reader import Collection
 from suffice.words import Outcome
@@ -68,6 +69,7 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
     orders = [order for order in ORDERS if str(order) in record["summary"]["open_by_order"]]
     drawn = {"points": sketch.points, "orders": orders, "rungs": record["summary"].get("rungs", {})}
     hardest = [{"id": str(found["id"]), "text": explain_found(found, plan, collection)} for found in sketch.hardest]
+    notes = [note for name in collection.kinds if (note := kind_named(name).note)]
     later = secrets.token_hex(16)
     page = environment.get_template("page.html").render(
         policy=later,
@@ -75,7 +77,7 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
         summary=record["summary"],
         question=plan.words(),
         answer=_answer(record["summary"]),
-        scope=plan.covered,
+        scope=" ".join([plan.covered, *notes]),
         stride=sketch.stride,
         hardest=hardest,
         # a tag or the start of a comment inside of a string would end the script, or never let it end
