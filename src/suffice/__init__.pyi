@@ -71,6 +71,9 @@ from suffice.realizations.base import After as After
 from suffice.realizations.base import Realization as Realization
 from suffice.realizations.base import Realized as Realized
 from suffice.realizations.base import Wording as Wording
+from suffice.realizations.composed import Composed as Composed
+from suffice.realizations.composed import HeadStep as HeadStep
+from suffice.realizations.composed import compose as compose
 from suffice.realizations.executed.realization import Execution as Execution
 from suffice.realizations.linear import ExactHead as ExactHead
 from suffice.realizations.linear import HeadScores as HeadScores
@@ -79,8 +82,12 @@ from suffice.realizations.linear import head_scores as head_scores
 from suffice.realizations.quantized import Quantized as Quantized
 from suffice.realizations.quantized import Screened as Screened
 from suffice.realizations.quantized import ScreenedLoss as ScreenedLoss
+from suffice.realizations.rounded import ApproximateExp as ApproximateExp
+from suffice.realizations.rounded import ProductIn as ProductIn
+from suffice.realizations.rounded import RoundedLogits as RoundedLogits
 from suffice.realizations.rungs import Rung as Rung
 from suffice.realizations.rungs import rungs as rungs
+from suffice.realizations.stages import Stage as Stage
 from suffice.realizations.supervised import SupervisedEvaluation as SupervisedEvaluation
 from suffice.realizations.supervised import evaluate_supervised as evaluate_supervised
 from suffice.states import ClassBank as ClassBank

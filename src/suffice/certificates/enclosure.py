@@ -68,7 +68,8 @@ def _errors(states: Any, realized: Realized, budgets: Budgets, rows: Tensor) -> 
         return judge_outputs(some, part, outputs).ranges
     limits = budget_limits(part, some.temperature)
     if isinstance(realized, RealizedHead):
-        return realized_errors(some, realized[rows], limits)
+        # what comes after the scores is known by a bound alone
+        return None if realized.after is not None else realized_errors(some, realized[rows], limits)
     pair = getattr(realized, "pair", None)
     if not isinstance(pair, DebyePair):
         return None

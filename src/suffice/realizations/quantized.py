@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from suffice.numerics.checks import Real, finite
 from suffice.numerics.outward import above
 from suffice.objectives.linear import HeadStates, LinearHead
 from suffice.objectives.rows import ClassRows
-from suffice.realizations.linear import RealizedHead, head_scores
+from suffice.realizations.linear import RealizedHead
 from suffice.realizations.quantized_rows import StoredRows, quantize
 from suffice.realizations.residuals import Residuals, principal_directions, residuals
 from suffice.realizations.screening.dense import DenseScreen
@@ -24,6 +24,7 @@ from suffice.realizations.screening.integers import IntegerScreen
 from suffice.realizations.screening.losses import loss_within
 from suffice.realizations.screening.search import Found, argmax_of, top_of, top_of_biases
 from suffice.realizations.screening.units import Batch, ScaledHead
+from suffice.realizations.stages import Stage, exact_stage, finished, logits_of
 from suffice.states import positive_each
 from suffice.words import Scope
 
@@ -145,18 +146,35 @@ class Quantized:
         """The quantised head's scores and rows; the deflated residuals' parts are added to the scores."""
         if not isinstance(states, HeadStates):
             raise TypeError(f"Expected HeadStates, which a head realizes, but got {type(states).__name__}")
+        return finished(self.follow(exact_stage(states)))
+
+    def follow(self, stage: Stage) -> Stage:
+        """The quantised rows in place of the exact ones: the first of several realizations."""
+        states = stage.states
         if states.bank is not self.head and not _same_head(states.bank, self.head):
             raise ValueError("Expected states of the head that was quantised, but these have another")
-        made, per = head_scores(states, self.rows), 1 / states.temperature[:, None]
+        if stage.product or stage.rows is not states.bank:
+            raise ValueError(f"Expected quantised rows before {stage.product or 'other rows'}, but got them after")
+        z, error = logits_of(states, self.rows)
         moved = self.residuals.moved(states.hidden)
-        scores = made.scores
-        error = made.error
         if moved.correction is not None:
-            size = above((moved.correction.abs() + moved.d) * per, 4)
-            scores = scores + moved.correction * per
-            error = above(error + torch.finfo(torch.float64).eps * (2 * size + scores.abs()), 4)
-        d = above(moved.d * per + error, 4)
-        return RealizedHead(states, scores, d, vectors=self.rows, a=self.residuals.whole, score_error=error)
+            z = z + moved.correction
+            size = torch.where(self.head.masked, 0.0, z.abs()) + moved.correction.abs()
+            assert moved.rounding is not None
+            error = above(error + moved.rounding + torch.finfo(torch.float64).eps * size, 4)
+        reach, more = self.rows.lengths, self.residuals.correction_reach
+        reach = reach if more is None else reach + more
+        unknown = above(error + stage.hidden_error[:, None] * reach, 4)
+        return replace(
+            stage,
+            rows=self.rows,
+            z=z,
+            moved=above(moved.d + error, 4),
+            unknown=unknown,
+            row_error=self.residuals.whole,
+            correction=moved.correction,
+            correction_reach=more,
+        )
 
     @cached_property
     def _scaled(self) -> ScaledHead:

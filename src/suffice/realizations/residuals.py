@@ -19,10 +19,14 @@ _TINY = smallest_normal(torch.float64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """What deflation adds to the scores what_j.h (None: nothing), and how far the sum may be from w_j.h."""
+    """What deflation adds to the scores what_j.h (None: nothing), and how far the sum may be from w_j.h.
+
+    `rounding` is how far the correction may be from that in exact arithmetic, and is in d.
+    """
 
     correction: Float[Tensor, "queries classes"] | None
     d: Float[Tensor, "queries classes"]
+    rounding: Float[Tensor, "queries classes"] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +64,16 @@ class Residuals:
         lost = above(gamma(few + 3, torch.float64) * (length + deflation.size * along) + len(q) * _TINY, 8)
         off = above(gamma(len(q) + 1, torch.float64) * deflation.size * length + len(q) * _TINY, 8)
         off = off + gamma(few + 2, torch.float64) * along
-        beside = deflation.leaks * along[:, None] + deflation.part_lengths * off[:, None]
-        d = self._least(rest, lost) + above(beside, 8) + (len(q) + few) * _TINY
-        return Moved(correction=g @ deflation.parts.T, d=above(d, 4))
+        rounding = above(deflation.part_lengths * off[:, None], 8) + (len(q) + few) * _TINY
+        d = self._least(rest, lost) + above(deflation.leaks * along[:, None], 8) + rounding + _TINY
+        return Moved(correction=g @ deflation.parts.T, d=above(d, 4), rounding=rounding)
+
+    @property
+    def correction_reach(self) -> Float[Tensor, " classes"] | None:
+        """|Q|_F |A_j|: an error of h moves the correction by this times it at most."""
+        if self.deflation is None:
+            return None
+        return above(self.deflation.size * self.deflation.part_lengths, 2)
 
     def _least(self, h: Float[Tensor, "queries dim"], lost: Float[Tensor, " queries"]) -> Tensor:
         """The least of |r_j| |h| and sum_B |r_jB| |h_B|, where every length of h may be `lost` short."""
