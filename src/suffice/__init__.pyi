@@ -6,7 +6,6 @@ from suffice import testing as testing
 from suffice.audits.plan import Plan as Plan
 from suffice.audits.plan import register_realization as register_realization
 from suffice.audits.run import Audit as Audit
-from suffice.audits.run import audit as audit
 from suffice.audits.summary import AuditSummary as AuditSummary
 from suffice.audits.summary import GroupSummary as GroupSummary
 from suffice.audits.summary import Spread as Spread
@@ -74,6 +73,7 @@ from suffice.realizations.base import Wording as Wording
 from suffice.realizations.composed import Composed as Composed
 from suffice.realizations.composed import HeadStep as HeadStep
 from suffice.realizations.composed import compose as compose
+from suffice.realizations.dequantized import dequantized as dequantized
 from suffice.realizations.executed.realization import Execution as Execution
 from suffice.realizations.linear import ExactHead as ExactHead
 from suffice.realizations.linear import HeadScores as HeadScores
@@ -90,6 +90,7 @@ from suffice.realizations.rungs import rungs as rungs
 from suffice.realizations.stages import Stage as Stage
 from suffice.realizations.supervised import SupervisedEvaluation as SupervisedEvaluation
 from suffice.realizations.supervised import evaluate_supervised as evaluate_supervised
+from suffice.reports.auditing import audit as audit
 from suffice.states import ClassBank as ClassBank
 from suffice.states import Geometry as Geometry
 from suffice.states import States as States

@@ -15,6 +15,7 @@ from tests.mutants import (
     seams,
     stores,
     sums,
+    training,
 )
 from tests.mutants.mutant import Mutant
 
@@ -22,6 +23,20 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: tuple[Mutant, ...] = tuple(
     mutant
-    for area in (checker, contracts, geometry, rounding, sums, inversion, rungs, seams, stores, pairs, judging, plain)
+    for area in (
+        checker,
+        contracts,
+        geometry,
+        rounding,
+        sums,
+        inversion,
+        rungs,
+        seams,
+        stores,
+        pairs,
+        judging,
+        plain,
+        training,
+    )
     for mutant in area.MUTANTS
 )

@@ -39,6 +39,23 @@ def test_size_count_and_content(name: str) -> None:
     assert len(collection) == 5120
 
 
+def test_language() -> None:
+    """A head in float16, one hidden vector and one next token a state, from both parts of the text."""
+    collection = sf.builtin_collection("language")
+    collection.validate()
+    assert (len(collection), collection.kinds) == (1024, ["linear"])
+    assert {(g.dataset, g.dim, g.classes, g.states) for g in summarize(collection).groups} == {
+        (f"shakespeare/{split}", 128, 4096, 512) for split in ("train", "test")
+    }
+    for batch in collection:
+        head = batch.states.head
+        assert head.weight.dtype == torch.float16
+        # a model that has learned: better than the commonest token by far
+        scores = batch.states.hidden @ head.rows(slice(None)).T
+        right = (scores.argmax(dim=1) == batch.states.labels).double().mean()
+        assert right > 0.2
+
+
 def test_all_of_it_together_is_small() -> None:
     """The wheel must not pass 25 MB, code and all: compressed as a wheel compresses."""
     files = [file for file in builtin_path().parents[2].rglob("*") if file.is_file() and file.suffix != ".pyc"]
@@ -97,7 +114,7 @@ def test_supervised_states() -> None:
     collection = sf.builtin_collection("supervised")
     collection.validate()
     assert len(collection) == 384
-    with pytest.raises(ValueError, match=r"Expected name in \['contrastive', 'first', 'supervised'\]"):
+    with pytest.raises(ValueError, match=r"Expected name in \['contrastive', 'first', 'supervised', 'language'\]"):
         sf.builtin_collection("other")
 
 

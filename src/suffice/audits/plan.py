@@ -14,6 +14,7 @@ from suffice.contracts.base import Contract
 from suffice.contracts.registry import contract_named
 from suffice.numerics.formats import format_named
 from suffice.numerics.rounding import MODELS
+from suffice.pairs.constants import valid_orders
 from suffice.pairs.debye import DebyePair
 from suffice.realizations.base import Realization
 from suffice.realizations.linear import ExactHead
@@ -21,7 +22,7 @@ from suffice.realizations.shorthand import realization_of
 from suffice.store.kinds import kind_named
 from suffice.words import Scope
 
-__all__ = ["Plan", "pair_order", "register_realization"]
+__all__ = ["Plan", "PlanError", "pair_order", "register_realization"]
 
 _PAIR = re.compile(r"debye([1-6])")
 _BUILDERS: dict[str, Callable[[dict[str, Any]], Realization]] = {}
@@ -31,6 +32,10 @@ def register_realization(name: str, build: Callable[[dict[str, Any]], Realizatio
     """Let audits of a realization of one's own be read again: `build` makes it from its `record()`."""
     if _BUILDERS.setdefault(name, build) is not build:
         raise ValueError(f"Expected a new name for a realization, but {name!r} is taken")
+
+
+class PlanError(ValueError):
+    """The plan asks for what is proved nowhere, or not at these states."""
 
 
 register_realization("exact-head", lambda kept: ExactHead(kept.get("coordinate")))
@@ -103,6 +108,14 @@ class Plan:
         """The budgets; raises if there are none."""
         closed = {name: getattr(self, name) for name in ("loss", "probability", "gradient", "kl")}
         return Budgets(**closed, prediction=self.prediction)
+
+    def check_dimension(self, dim: int) -> None:
+        """Raise where the ladder's order is not proved; another realization speaks for itself."""
+        if self.given is None and self.order not in valid_orders(dim / 2 - 1):
+            raise PlanError(
+                f"Expected states of p >= 5, where debye{self.order} is proved, but got some of p = {dim}; "
+                "no pair is proved there, and `judge` takes such states"
+            )
 
     def record(self) -> dict[str, Any]:
         """The plan as plain data, which an audit's header keeps."""

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.budgets import Budgets, accepts
+from suffice.budgets import Budgets, accepts, check_budgets
 from suffice.contracts.base import Contract
 from suffice.contracts.bounds import Bounds
 from suffice.contracts.centered import CENTERED
@@ -82,7 +82,7 @@ def cascade(
     its own, the centred contract. All certify the same outputs, and acceptance by one implies acceptance by every later
     one: the decisions are those of always using the last.
     """
-    budgets.check(len(states))
+    check_budgets(budgets, len(states))
     realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
     parts, start = [], 0
     for part in states.chunks():

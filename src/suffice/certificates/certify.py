@@ -11,12 +11,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from suffice.budgets import Budgets, accepts
+from suffice.budgets import Budgets, accepts, check_budgets
 from suffice.certificates.climb import cheapest_rungs
 from suffice.certificates.explain import Explanation, class_shares
 from suffice.contracts.base import Contract
 from suffice.contracts.registry import contract_named
 from suffice.numerics.records import joined
+from suffice.numerics.shown import card, counts, quantiles
 from suffice.numerics.softmax import at_class
 from suffice.objectives.base import Objective
 from suffice.pairs.base import Pair
@@ -30,7 +31,7 @@ from suffice.words import Departure, Scope, Verdict
 __all__ = ["Certificate", "certify", "certify_realized"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Certificate:
     """Bounds on a realization's actual errors, and what they mean for the budgets.
 
@@ -59,6 +60,21 @@ class Certificate:
     executed_gradient: Float[Tensor, "queries dim"] | None = None
     status: np.ndarray[Any, Any] | None = None
     kl: Float[Tensor, " queries"] | None = None
+
+    def __repr__(self) -> str:
+        headroom = quantiles(self.headroom)
+        return f"Certificate({counts(self.verdict)}; headroom {headroom}; contract {self.contract}, scope {self.scope})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "verdicts": counts(self.verdict),
+            "headroom": quantiles(self.headroom),
+            "what binds": counts(self.binding),
+            **{f"{name} bound": quantiles(getattr(self, name)) for name in self.budgets.names if name != "prediction"},
+            "contract": self.contract,
+            "scope": f"{self.scope} ({self.execution})" if self.execution else str(self.scope),
+        }
+        return card(f"Certificate of {len(self.verdict):,} states", rows)
 
     @property
     def pair(self) -> Pair:
@@ -144,7 +160,7 @@ def certify(
     of every sum; "probabilistic" is narrower and not a proof. What left the model (overflow, NaN) is never certified.
     The headroom is then that of all allowances together, rounding's part in the scores included.
     """
-    budgets.check(len(states))
+    check_budgets(budgets, len(states))
     chosen = contract_named(contract)
     realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
     parts, start = [], 0

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from suffice.budgets import Budgets, accepts
+from suffice.budgets import Budgets, accepts, check_budgets
 from suffice.contracts.base import Contract
 from suffice.contracts.bounds import Bounds
 from suffice.contracts.registry import contract_named
@@ -145,7 +145,7 @@ def cheapest_rungs(
     """The name of the cheapest rung that is certified at each state, "none" where none is."""
     if not isinstance(states, States):
         raise TypeError(f"Expected States, which the rungs evaluate, but got {type(states).__name__}")
-    budgets.check(len(states))
+    check_budgets(budgets, len(states))
     names = np.full(len(states), "none", dtype=NAME_DTYPE)
     for landing in climb(states, budgets, contract_named(contract), model):
         names[landing.rows[landing.certified].numpy(force=True)] = landing.rung.name

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from suffice.numerics.softmax import at_class, log_exclusive, without
 from suffice.realizations.base import Realized, Wording
 from suffice.words import Departure, Verdict
 
-__all__ = ["ClassShare", "Explanation", "class_shares"]
+__all__ = ["ClassShare", "Explanation", "class_shares", "shares_by_class"]
 
 _SHOWN_CLASSES = 5
 
@@ -101,11 +103,28 @@ class Explanation:
 
 
 def class_shares(realized: Realized, binding: str) -> tuple[ClassShare, ...]:
-    """The classes of one realized state that contribute most to the first-order bound that binds.
+    """The classes of one realized state that contribute most to the first-order bound that binds."""
+    own, gaps, pi = realized.own(), realized.unit().d, realized.head().log_probabilities.exp()
+    shares = shares_by_class(realized, binding).squeeze(0)
+    top = shares.topk(min(_SHOWN_CLASSES, len(shares)))
+    return tuple(
+        ClassShare(
+            index=int(j),
+            share=float(share),
+            probability=pi[0, j].item(),
+            gap=gaps[0, j].item(),
+            score_allowance=own.d[0, j].item(),
+        )
+        for share, j in zip(top.values, top.indices, strict=True)
+    )
+
+
+def shares_by_class(realized: Realized, binding: str) -> Float[Tensor, "queries classes"]:
+    """What each class contributes to the first-order bound that binds, as a share of it.
 
     By all of the realization's own allowances: where rounding is nearly all of them, by rounding's.
     """
-    own, gaps, head = realized.own(), realized.unit().d, realized.head()
+    own, head = realized.own(), realized.head()
     pi = head.log_probabilities.exp()
     if binding == "loss":
         shares = without(pi * (own.d + at_class(own.d, head.target)[:, None]), head.target, 0.0)
@@ -120,15 +139,4 @@ def class_shares(realized: Realized, binding: str) -> tuple[ClassShare, ...]:
         shares = pi * log_exclusive(head.log_probabilities).exp() * own.d
         if binding == "gradient":
             shares = 2 * shares + without(pi * (own.a + at_class(own.a, head.target)[:, None]), head.target, 0.0)
-    shares = (shares / shares.sum().clamp_min(torch.finfo(shares.dtype).tiny)).squeeze(0)
-    top = shares.topk(min(_SHOWN_CLASSES, len(shares)))
-    return tuple(
-        ClassShare(
-            index=int(j),
-            share=float(share),
-            probability=pi[0, j].item(),
-            gap=gaps[0, j].item(),
-            score_allowance=own.d[0, j].item(),
-        )
-        for share, j in zip(top.values, top.indices, strict=True)
-    )
+    return shares / shares.sum(dim=1, keepdim=True).clamp_min(torch.finfo(shares.dtype).tiny)

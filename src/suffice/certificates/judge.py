@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from suffice.budgets import BudgetError, Budgets
+from suffice.budgets import BudgetError, Budgets, check_budgets
 from suffice.certificates.hints import hints
 from suffice.objectives.base import Objective
 from suffice.truth.by_need import truths
@@ -186,7 +186,7 @@ def judge(
 
 def judge_outputs(states: Objective, budgets: Budgets, outputs: Outputs) -> Judgement:
     """The same for outputs that are checked already."""
-    budgets.check(len(states))
+    check_budgets(budgets, len(states))
     if budgets.kl is not None and outputs.log_probabilities is not None and not outputs.divergence:
         outputs = replace(outputs, divergence=True)
     _refuse(states, budgets, outputs)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from suffice import __version__
-from suffice.cli.output import ExitCode, collection_at, console_of_width, exit_on_bad_file, fail, progress_bar, say
+from suffice.cli.output import ExitCode, collection_at, console_of_width, exit_on_bad_file, fail, say
 
 if TYPE_CHECKING:
     from suffice.audits.plan import Plan
@@ -76,38 +76,28 @@ def _run(
     show: bool,
 ) -> Audit:
     """Run the audit, write its page, print it for a person or its summary as JSON."""
-    from suffice.audits.run import run_audit
+    from suffice.audits.plan import PlanError
     from suffice.budgets import BudgetError
-    from suffice.reports.page import Sketch, write_page
+    from suffice.reports.auditing import audit_with_page
     from suffice.reports.terminal import print_audit
+    from suffice.store.remote import local_path, shown
 
     with exit_on_bad_file("bad collection"):
         opened = collection_at(collection)
         plan = plan.of_kinds(opened.kinds)
         name = f"{opened.path.name}-{plan.fingerprint(opened.digest, __version__, skip_bad)[:8]}"
-        folder = out or Path("audits") / name
+        folder = local_path(out or Path("audits") / name, whole=True)
         try:
-            with progress_bar() as progress:
-                task = progress.add_task("auditing", total=len(opened))
-                sketch = Sketch(len(opened))
-                result = run_audit(
-                    opened,
-                    plan,
-                    folder,
-                    engine=engine,
-                    ray_address=ray_address,
-                    skip_bad=skip_bad,
-                    tick=lambda n: progress.advance(task, n),
-                    each=sketch.add,
-                )
-            page = write_page(folder, opened, sketch)
-        except BudgetError as error:
+            result = audit_with_page(
+                opened, plan, folder, engine=engine, ray_address=ray_address, skip_bad=skip_bad, progress=True
+            )
+        except (BudgetError, PlanError) as error:
             raise typer.BadParameter(str(error)) from None
         except FileExistsError as error:
             fail(ExitCode.USAGE, str(error))
     if show:
         print_audit(result, console_of_width(110))
-        console_of_width(None).print(f"page: {page}", highlight=False)
+        console_of_width(None).print(f"page: {shown(result.page)}", highlight=False)
     else:
         say((folder / "summary.json").read_text(encoding="utf-8").rstrip("\n"))
     return result

@@ -107,6 +107,8 @@ class Realized(ABC):
     _shared: ClassVar[frozenset[str]] = frozenset()
     # whether it is one softmax, which can be explained class by class, and in which words
     by_class: ClassVar[bool] = True
+    # what b of the unit family is a bound on, in words for a page
+    unit_words: ClassVar[str] = "error of the unit family"
     wording: ClassVar[Wording] = Wording()
     # the budgets that there is a bound for
     covers: ClassVar[frozenset[str]] = frozenset({"loss", "probability", "gradient", "kl", "prediction"})
@@ -267,4 +269,4 @@ class Realized(ABC):
             rest = below(below(limit)) - getattr(after, name)
             some &= rest > 0
             left[name] = torch.where(rest > 0, rest, 1.0)
-        return Budgets(**left, prediction=budgets.prediction), some
+        return Budgets(**left, prediction=budgets.prediction, estimated=budgets.estimated), some

@@ -9,8 +9,13 @@ from suffice.store.reader import Collection, open_collection
 
 __all__ = ["NAMES", "builtin_collection", "builtin_path"]
 
-# "first" is a manifest of its own in the folder of the default, whose banks it shares
-_PATHS = {"contrastive": "contrastive", "first": "contrastive/first.json", "supervised": "supervised"}
+# "first" is a manifest of its own in the folder of the default, whose files it shares
+_PATHS = {
+    "contrastive": "contrastive",
+    "first": "contrastive/first.json",
+    "supervised": "supervised",
+    "language": "language",
+}
 NAMES = tuple(_PATHS)
 
 
@@ -22,7 +27,8 @@ def builtin_path(name: str = "contrastive") -> Path:
 def builtin_collection(name: str = "contrastive") -> Collection:
     """The 5,120 shipped states of the contrastive objective: images and words, few classes and thousands.
 
-    "first" gives the 5,120 of the first release (100 and 968 classes), "supervised" some of the second objective.
+    "first" gives the 5,120 of the first release (100 and 968 classes), "supervised" some of the second objective,
+    "language" 1,024 next tokens of a small language model with a linear head.
     States of one run are not independent of each other.
     """
     if name not in NAMES:

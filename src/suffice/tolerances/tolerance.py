@@ -10,12 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.budgets import Budgets
+from suffice.budgets import Budgets, check_budgets
 from suffice.contracts.base import Contract
 from suffice.contracts.bounds import Bounds
 from suffice.contracts.registry import contract_named
 from suffice.contracts.sensitivity import Sensitivity, first_order
 from suffice.numerics.records import joined
+from suffice.numerics.shown import card, counts, quantiles
 from suffice.objectives.base import Objective
 from suffice.pairs.base import Pair
 from suffice.realizations.base import Realization, Realized
@@ -27,7 +28,7 @@ from suffice.words import Outcome, Scope
 __all__ = ["Tolerance", "headroom", "sensitivity", "tolerance", "tolerance_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Tolerance:
     """b* of every state: `b` is accepted, `upper` rejected, within 1e-9 of each other.
 
@@ -42,6 +43,19 @@ class Tolerance:
     first_order: Float[Tensor, " queries"]
     scope: str = Scope.ANALYTIC
     execution: str = ""
+
+    def __repr__(self) -> str:
+        return f"Tolerance({counts(self.status)}; b* {quantiles(self.b)}; scope {self.scope})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "b*": quantiles(self.b),
+            "status": counts(self.status),
+            "what binds": counts(self.binding),
+            "first order": quantiles(self.first_order),
+            "scope": f"{self.scope} ({self.execution})" if self.execution else str(self.scope),
+        }
+        return card(f"Tolerance of {len(self.status):,} states", rows)
 
 
 def tolerance(
@@ -65,7 +79,7 @@ def tolerance(
     status is "zero" where that alone is over a budget. Of another realization it is the largest b of its unit family,
     and `family` chooses one where there are several (for heads "logits", "relative" and "weights"; docs/theory, 9.4).
     """
-    budgets.check(len(states))
+    check_budgets(budgets, len(states))
     chosen = contract_named(contract)
     realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
     parts, start = [], 0
