@@ -68,7 +68,8 @@ def _errors(states: Any, realized: Realized, budgets: Budgets, rows: Tensor) -> 
         return judge_outputs(some, part, outputs).ranges
     limits = budget_limits(part, some.temperature)
     if isinstance(realized, RealizedHead):
-        if realized.is_exact:
+        # what comes after the scores is known by a bound alone
+        if realized.is_exact or realized.after is not None:
             return None
         return realized_errors(some, realized[rows], limits)
     pair = getattr(realized, "pair", None)
