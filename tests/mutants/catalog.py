@@ -8,6 +8,7 @@ from tests.mutants import (
     geometry,
     inversion,
     judging,
+    orders,
     pairs,
     plain,
     rounding,
@@ -22,6 +23,20 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: tuple[Mutant, ...] = tuple(
     mutant
-    for area in (checker, contracts, geometry, rounding, sums, inversion, rungs, seams, stores, pairs, judging, plain)
+    for area in (
+        checker,
+        contracts,
+        geometry,
+        rounding,
+        sums,
+        inversion,
+        rungs,
+        seams,
+        stores,
+        pairs,
+        judging,
+        plain,
+        orders,
+    )
     for mutant in area.MUTANTS
 )
