@@ -38,6 +38,7 @@ __all__ = [
     "ratio_derivative",
     "slope",
     "slope_difference",
+    "slope_from_radius",
     "tail_divided",
     "tail_polynomial",
 ]
@@ -170,6 +171,16 @@ def _ratio_value(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
     tail = _evaluate(_coefficients(_table("ratio", order), nu), theta)
     tail.mul_(inverse).sub_(0.5).mul_(inverse).mul_(inverse).mul_(x)
     return lead.add_(tail)
+
+
+def slope_from_radius(order: int, nu: float, s: Tensor) -> Tensor:
+    """A_n(x)/x from s(x) at nu >= 2, where its two leading terms may be added up; without gradients."""
+    inverse = s.reciprocal()
+    lead = (s + nu).reciprocal_()
+    if order == 1:
+        return lead.addcmul_(inverse, inverse, value=-0.5)
+    tail = _evaluate(_coefficients(_table("ratio", order), nu), (inverse * nu).sub_(float(_CENTER)))
+    return lead.addcmul_(tail.mul_(inverse).sub_(0.5), inverse.mul_(inverse))
 
 
 def slope(order: int, nu: float | Tensor, x_squared: Tensor) -> Tensor:
