@@ -13,6 +13,8 @@ of the words, whose bank alone is larger than all of those, 400 training and 400
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +31,7 @@ from examples.runs import RUNS
 from examples.train_words import CAPTURE, SETTING, Text, build_words, features_of, load_text
 from examples.training import Setting, batches, build
 
-__all__ = ["FIRST", "KEPT", "SECOND", "SUPERVISED", "WORDS", "Take", "capture", "draw"]
+__all__ = ["FIRST", "KEPT", "SECOND", "SUPERVISED", "WORDS", "Take", "capture", "draw", "write_beside"]
 
 _SEED = 3407
 
@@ -152,6 +154,31 @@ def take_words(writer: sf.CollectionWriter, runs: Path, text: Text) -> None:
             rows = draw(labels, WORDS.states, torch.Generator().manual_seed(_SEED + 10 * epoch + offset))
             ids = [f"{WORDS.run}/{epoch}/{split}/{row}" for row in rows.tolist()]
             _add(writer, loss.states(features[rows], labels[rows]), SETTING["method"], WORDS.run, epoch, split, ids)
+
+
+def write_beside(first: sf.Collection, folder: Path, scratch: Path) -> None:
+    """The first collection as a second manifest, first.json, in the folder of the second: shared states are there once.
+
+    A stratum that is kept is its part in queries/ and then a part in first/ with the rest; any other is in first/
+    whole. Numbers there begin at 1000, because an audit names its results after the files.
+    """
+    second = json.loads((folder / "manifest.json").read_text())["files"]
+    kept = {batch.ids[0]: batch.part for batch in sf.open_collection(folder)}
+    shared = [kept.get(batch.ids[0]) for batch in first]
+    with sf.CollectionWriter(scratch, first.provenance) as writer:
+        for batch, part in zip(first, shared, strict=True):
+            writer.copy(first, batch[second[part]["rows"] if part else 0 :])
+    record = json.loads((scratch / "manifest.json").read_text())
+    written, files = record["files"], {}
+    (folder / "first").mkdir()
+    for number, (batch, part) in enumerate(zip(first, shared, strict=True)):
+        bank = f"banks/{batch.bank}.safetensors"
+        if part:
+            files[part] = second[part]
+        name = f"first/part-{1000 + number:05d}.parquet"
+        files |= {bank: written[bank], name: written[f"queries/part-{number:05d}.parquet"]}
+        shutil.copyfile(scratch / f"queries/part-{number:05d}.parquet", folder / name)
+    (folder / "first.json").write_text(json.dumps({**record, "states": len(first), "files": files}, indent=1) + "\n")
 
 
 def main(

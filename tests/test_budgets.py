@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import suffice as sf
+from tests.support.collections import make_states
 
 
 def test_budgets_are_checked() -> None:
@@ -96,3 +98,40 @@ def test_the_number_of_states_is_checked() -> None:
 def test_a_graph_is_not_kept_and_a_numpy_number_is_taken() -> None:
     assert sf.Budgets(loss=torch.tensor(0.5, requires_grad=True)).names == ("loss",)
     assert sf.Budgets(loss=np.float32(0.5)).names == ("loss",)  # type: ignore[arg-type]
+
+
+def test_what_is_no_budget_is_named_wherever_budgets_are_asked_for() -> None:
+    states, pair = make_states(4), sf.DebyePair()
+    loss = sf.nn.ProCoLoss(6, 8)
+    asked: list[Callable[[Any], object]] = [
+        lambda wrong: sf.certify(states, wrong, pair),
+        lambda wrong: sf.tolerance(states, wrong, pair),
+        lambda wrong: sf.cascade(states, wrong, pair),
+        lambda wrong: sf.cheapest_rungs(states, wrong),
+        lambda wrong: sf.adaptive(states, wrong),
+        lambda wrong: sf.judge(states, wrong, loss=torch.zeros(4)),
+        lambda wrong: sf.audit(None, wrong, out="nowhere"),
+        lambda wrong: sf.nn.ToleranceMonitor(loss, wrong),
+        lambda wrong: sf.nn.ProCoLoss(6, 8, adaptive=wrong),
+    ]
+    for call in asked:
+        for wrong, name in ((5, "int"), ({"loss": 1e-3}, "dict")):
+            with pytest.raises(TypeError, match=f"Expected budgets to be Budgets, .* but got {name}"):
+                call(wrong)
+
+
+def test_budgets_below_the_noise_are_estimated() -> None:
+    g = torch.Generator().manual_seed(0)
+    gradients = torch.randn(6, 3, generator=g)
+    budgets = sf.Budgets.below_noise(gradients, kappa=0.2, loss=1e-3, prediction=True)
+    assert budgets.names == ("loss", "gradient", "prediction")
+    trace = float(torch.cov(gradients.double().T).trace())
+    assert budgets.gradient == pytest.approx(0.2 * math.sqrt(trace / 6))
+    assert budgets.estimated
+    assert budgets[torch.tensor([0])].estimated
+    assert sf.Budgets.below_noise((trace, 6), kappa=0.2).gradient == budgets.gradient
+    assert not sf.Budgets(loss=1.0).estimated
+    with pytest.raises(ValueError, match="one sample says nothing about noise"):
+        sf.Budgets.below_noise(gradients[:1])
+    with pytest.raises(ValueError, match="Expected a trace of the gradients' covariance > 0"):
+        sf.Budgets.below_noise(torch.ones(4, 2))

@@ -128,6 +128,8 @@ PAGES = (
     "docs/judging.md",
     "docs/primitives.md",
     "docs/training.md",
+    "docs/format.md",
+    "docs/migrating.md",
 )
 
 

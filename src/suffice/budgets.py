@@ -1,8 +1,9 @@
-"""What the user allows: budgets on loss, probability and gradient error, and whether the prediction must hold."""
+"""What the user allows: budgets on loss, probability, gradient and KL, and whether the prediction must hold."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,10 +11,11 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from suffice.contracts.bounds import Bounds
+from suffice.contracts.noise import budget_below_noise, covariance_trace
 
-__all__ = ["BudgetError", "Budgets", "accepts"]
+__all__ = ["BudgetError", "Budgets", "accepts", "check_budgets"]
 
-_CLOSED = ("loss", "probability", "gradient")
+_CLOSED = ("loss", "probability", "gradient", "kl")
 
 
 class BudgetError(ValueError):
@@ -22,7 +24,9 @@ class BudgetError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """Any of loss, probability (TV) and gradient budgets, one number or one a state, and `prediction=True`.
+    """Any of loss, probability (TV), gradient and KL budgets, one number or one a state, and `prediction=True`.
+
+    `kl` is a budget on the larger of KL(approximate||exact) and KL(exact||approximate), in nats.
 
     >>> Budgets(loss=1e-5, gradient=1e-5).names
     ('loss', 'gradient')
@@ -31,7 +35,10 @@ class Budgets:
     loss: float | Tensor | None = None
     probability: float | Tensor | None = None
     gradient: float | Tensor | None = None
+    kl: float | Tensor | None = None
     prediction: bool = False
+    # whether a budget comes from an estimate: certificates are then proved for a number that is one
+    estimated: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.prediction, bool):
@@ -48,6 +55,24 @@ class Budgets:
                     f"Expected a {name} budget > 0 and finite, but got {values[bad].flatten()[0].item()}; "
                     "leave a budget out to allow anything"
                 )
+
+    @classmethod
+    def below_noise(
+        cls, noise: Tensor | tuple[float, int], kappa: float = 0.1, **others: float | Tensor | bool | None
+    ) -> Budgets:
+        """A gradient budget of kappa times the noise of the batch's mean gradient (docs/theory, 12.5).
+
+        `noise` has a row of gradients a sample, in the parameters that all samples share, or is (S, n): the trace of
+        their covariance, and the size of the batch. An error within this budget at every state raises the mean
+        squared error of the mean gradient by a factor of (1 + kappa)^2 at most. S is *estimated*, and the budgets
+        say so. `others` are further budgets.
+
+        >>> Budgets.below_noise((0.25, 16), loss=1e-3).names
+        ('loss', 'gradient')
+        """
+        trace, batch = (covariance_trace(noise), len(noise)) if isinstance(noise, Tensor) else noise
+        chosen: dict[str, Any] = {**others, "gradient": budget_below_noise(trace, batch, kappa), "estimated": True}
+        return cls(**chosen)
 
     def check(self, count: int) -> None:
         """Raise unless every budget is one number, or one a state for `count` states."""
@@ -68,7 +93,7 @@ class Budgets:
     def __getitem__(self, rows: slice | Tensor) -> Budgets:
         """The budgets of some states; what is the same for all stays as it is."""
         part = object.__new__(Budgets)
-        for name in (*_CLOSED, "prediction"):
+        for name in (*_CLOSED, "prediction", "estimated"):
             value = getattr(self, name)
             one_a_state = isinstance(value, Tensor) and value.ndim == 1
             object.__setattr__(part, name, value[rows] if one_a_state else value)
@@ -91,7 +116,14 @@ class Budgets:
 
     def shares(self, bounds: Bounds) -> dict[str, Tensor]:
         """bound/budget for each budget that is set (the share of the margin used, for prediction), in their order."""
-        out = {name: getattr(bounds, name) / limit for name, limit in self.limits(bounds.loss).items()}
+        out = {}
+        for name, limit in self.limits(bounds.loss).items():
+            bound = getattr(bounds, name)
+            if bound is None:
+                raise BudgetError(
+                    f"Expected a contract with a bound on {name}, but got one without; leave the budget out"
+                )
+            out[name] = bound / limit
         return {**out, "prediction": bounds.margin_use} if self.prediction else out
 
 
@@ -128,3 +160,18 @@ def _values(name: str, value: object) -> Tensor:
             f"Expected a {name} budget within the range of float64, but got an integer beyond it; "
             "leave a budget out to allow anything"
         ) from None
+
+
+def check_budgets(budgets: object, count: int | None = None) -> None:
+    """Raise unless these are budgets, and fit so many states.
+
+    >>> check_budgets(5)
+    Traceback (most recent call last):
+    TypeError: Expected budgets to be Budgets, as Budgets(loss=1e-5, gradient=1e-5), but got int
+    """
+    if not isinstance(budgets, Budgets):
+        raise TypeError(
+            f"Expected budgets to be Budgets, as Budgets(loss=1e-5, gradient=1e-5), but got {type(budgets).__name__}"
+        )
+    if count is not None:
+        budgets.check(count)

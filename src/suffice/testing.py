@@ -28,7 +28,7 @@ def assert_adequate(
     state. The budgets are on loss and gradient; the judgement is returned. Fails unless every state is certified,
     and says how many are not, how far over, which is the worst, and how to inspect it.
     """
-    for name in ("probability", "prediction"):
+    for name in ("probability", "kl", "prediction"):
         if name in budgets.names:
             raise ValueError(f"Expected budgets on loss and gradient, but got one on {name}; give sf.judge that output")
     if not len(states):

@@ -18,9 +18,13 @@ import pytest
 from typer.testing import CliRunner
 
 import suffice as sf
-from suffice.audits.ledger import read_results
+from suffice.audits.engines import EngineError
+from suffice.audits.ledger import Ledger, read_results
+from suffice.audits.plan import Plan
+from suffice.audits.run import run_audit
 from suffice.cli import app
 from tests.support.collections import make_states, write
+from tests.support.s3 import bucket_files, bucket_names, s3_bucket
 
 ray = pytest.importorskip("ray")
 BUDGETS = sf.Budgets(loss=1e-4, gradient=1e-3)
@@ -73,6 +77,39 @@ def test_unknown_engine(tmp_path: Path) -> None:
     path = write(tmp_path / "c", make_states(3))
     with pytest.raises(ValueError, match=r"Expected engine in \['local', 'ray'\]"):
         sf.audit(path, BUDGETS, out=tmp_path / "a", engine="spark")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_workers_write_to_a_bucket_and_one_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "c", *(make_states(200, 30, 64, seed % 3) for seed in range(12)))
+    sf.audit(path, BUDGETS, out=tmp_path / "local")
+    killed: list[int] = []
+    with s3_bucket(tmp_path / "log") as bucket:
+
+        def kill_one() -> None:
+            while not killed:
+                names = [name for name in bucket_names(f"{bucket}/a") if name.endswith(".parquet")]
+                if len(names) >= 3 and (busy := _busy_workers()):
+                    os.kill(busy[0], signal.SIGKILL)
+                    killed.append(busy[0])
+                time.sleep(0.005)
+
+        monkeypatch.setattr(Ledger, "write", None)
+        thread = threading.Thread(target=kill_one, daemon=True)
+        thread.start()
+        result = sf.audit(path, BUDGETS, out=f"{bucket}/a", engine="ray")
+        thread.join(timeout=5)
+        found = bucket_files(f"{bucket}/a")
+    assert killed
+    assert result.summary.states == 2400
+    wanted = {each.name: each.read_bytes() for each in (tmp_path / "local" / "results").iterdir()}
+    assert {name.split("/")[1] for name in found if name.startswith("results/")} == set(wanted)
+    assert set(json.loads(found["digests.json"])["files"]) == {f"results/{name}" for name in wanted} | {
+        "audit.json",
+        "summary.json",
+    }
 
 
 class _Ray(ModuleType):
@@ -141,6 +178,26 @@ def test_a_lost_cluster_ends_in_our_own_words(
     again = CliRunner().invoke(app, asked)
     assert again.exit_code == 0, again.output
     assert json.loads(again.stdout)["summary"]["states"] == 16
+
+
+def test_at_a_shared_address_the_driver_writes_no_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "c", *(make_states(4, seed=seed) for seed in range(3)))
+    sf.audit(path, BUDGETS, out=tmp_path / "local")
+    monkeypatch.setitem(sys.modules, "ray", _Ray(ConnectionError("no"), 2))
+    monkeypatch.setattr(Ledger, "write", None)
+    address, ticks = f"file://{tmp_path}/there", []
+    with pytest.raises(EngineError):
+        sf.audit(path, BUDGETS, out=address, engine="ray")
+    assert len(list((tmp_path / "there" / "results").iterdir())) == 1
+    # what a worker has written is not done again
+    monkeypatch.setitem(sys.modules, "ray", _Ray(ConnectionError("no"), 3))
+    result = run_audit(
+        sf.open_collection(path), Plan(loss=1e-4, gradient=1e-3), Path(address), engine="ray", tick=ticks.append
+    )
+    assert ticks == [4, 4, 4]
+    assert result.summary.states == 12
+    for one in (tmp_path / "local" / "results").iterdir():
+        assert (tmp_path / "there" / "results" / one.name).read_bytes() == one.read_bytes()
 
 
 def test_what_a_task_raises_is_not_the_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

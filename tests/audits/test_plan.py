@@ -10,7 +10,7 @@ import torch
 
 import suffice as sf
 from suffice.audits import plan as plans
-from suffice.audits.plan import Plan, pair_order, register_realization
+from suffice.audits.plan import Plan, PlanError, pair_order, register_realization
 from suffice.realizations.analytic import Analytic
 from suffice.realizations.executed.realization import Execution
 
@@ -130,3 +130,10 @@ def test_wrong_plans_are_refused_when_they_are_made(wrong: dict[str, Any]) -> No
 def test_no_pair(name: str) -> None:
     with pytest.raises(ValueError, match="Expected a pair from debye1 to debye6"):
         pair_order(name)
+
+
+def test_a_dimension_without_a_proof_is_named() -> None:
+    with pytest.raises(PlanError, match=r"p >= 5, where debye3 is proved, but got some of p = 4; .* `judge` takes"):
+        Plan(loss=1e-3, order=3).check_dimension(4)
+    Plan(loss=1e-3).check_dimension(5)
+    Plan(loss=1e-3, given=Analytic(sf.DebyePair())).check_dimension(2)

@@ -38,6 +38,12 @@ def test_tiers_are_those_of_a_cascade(order: int, prediction: bool) -> None:
     assert words == known | {"closed form"} if order == 2 else words == known
 
 
+@pytest.mark.parametrize("size", [1e-3, 1e-6, 1e-9, 1e-12])
+def test_tiers_with_a_budget_on_divergence(size: float) -> None:
+    found, expected = _tiers(random_states(8, 12, [(7, 64)]), Plan(kl=size))
+    assert found.tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize(
     "plan",
     [

@@ -25,7 +25,7 @@ def test_commands_in_order() -> None:
     shown = run(cli.app, ["--help"])
     assert shown.exit_code == 0
     listed = re.findall(r"^  (\w+)  ", shown.stdout.split("Commands:")[1], flags=re.MULTILINE)
-    assert listed == ["ladder", "prove", "audit", "judge", "verify", "inspect", "reproduce", "states"]
+    assert listed == ["ladder", "prove", "audit", "judge", "verify", "inspect", "compare", "reproduce", "states"]
 
 
 def test_usage_errors_exit_with_two() -> None:
@@ -39,7 +39,7 @@ def test_help_waits_for_nothing() -> None:
     code = (
         "import sys; from suffice.cli import main; sys.argv = ['suffice', '--help']\n"
         "try:\n    main()\nexcept SystemExit as done:\n    assert done.code == 0\n"
-        "print([name for name in ('torch', 'numpy', 'flint', 'matplotlib', 'plotly') if name in sys.modules])"
+        "print([name for name in ('torch', 'numpy', 'flint', 'matplotlib', 'jinja2') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr

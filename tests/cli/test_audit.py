@@ -50,3 +50,11 @@ def test_execution_is_audited(tmp_path: Path) -> None:
         app, ["audit", str(collection), *asked, "--model", "probabilistic", "--out", str(tmp_path / "p")]
     )
     assert "NOT PROVED" in likely.output
+
+
+def test_states_without_a_proof_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    write(tmp_path / "low", make_states(dim=3, count=4))
+    result = CliRunner().invoke(app, ["audit", str(tmp_path / "low"), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert "some of p = 3" in " ".join(result.output.split())
+    assert not (tmp_path / "out").exists()

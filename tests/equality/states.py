@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -64,11 +65,23 @@ def builtin(sample: int | None = None) -> Iterator[Block]:
     wanted = np.arange(total) if sample is None else np.unique(np.linspace(0, total - 1, sample).round().astype(int))
     start, number = 0, 0
     for name, collection in collections.items():
-        for batch in collection:
-            rows = wanted[(wanted >= start) & (wanted < start + len(batch))] - start
+        # a block is a stratum, in however many files it is stored
+        for _, batches in groupby(collection, key=lambda batch: (batch.dataset[0], batch.run[0], batch.step[0])):
+            states = [batch.states for batch in batches]
+            count = sum(len(part) for part in states)
+            rows = torch.from_numpy(wanted[(wanted >= start) & (wanted < start + count)] - start)
             if len(rows):
-                yield Block(name, number, batch.states[torch.from_numpy(rows)])
-            start, number = start + len(batch), number + 1
+                yield Block(name, number, _joined(states)[rows])
+            start, number = start + count, number + 1
+
+
+def _joined(states: list[Any]) -> Any:
+    """States of one bank in one."""
+    if len(states) == 1:
+        return states[0]
+    bank = states[0].bank
+    fields = ("features", "labels", "temperature")
+    return sf.States(bank, *(torch.cat([getattr(part, name) for part in states]) for name in fields))
 
 
 _FIELDS = ("directions", "concentrations", "biases", "features", "labels", "temperature")

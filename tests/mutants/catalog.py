@@ -16,6 +16,7 @@ from tests.mutants import (
     seams,
     stores,
     sums,
+    training,
 )
 from tests.mutants.mutant import Mutant
 
@@ -37,6 +38,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(
         judging,
         plain,
         orders,
+        training,
     )
     for mutant in area.MUTANTS
 )

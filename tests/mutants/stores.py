@@ -13,6 +13,8 @@ _BANKS = "store/banks.py"
 _KINDS = "store/kinds.py"
 _MANIFEST = "store/manifest.py"
 _LEDGER = "audits/ledger.py"
+_REMOTE = "store/remote.py"
+_IN_REMOTE = "tests/store/test_remote.py::"
 _HERE = "tests/store/test_reader.py::"
 _ATTACK = "tests/attacks/test_bad_collections.py::test_attack_is_refused_with_its_own_error"
 _ATTACK_1 = "tests/attacks/test_bad_collections.py::test_attack_on_version_1_is_refused_with_its_own_error"
@@ -280,10 +282,34 @@ MUTANTS = (
     Mutant(
         name="ledger-leftovers",
         file=_LEDGER,
-        old="            leftover.unlink()\n",
-        new="            pass\n",
+        old='        clear_partials(folder, "results", "bad")\n',
+        new="        pass\n",
         why="half of a file would stay beside the results",
         kills=(f"{_LEDGERS}test_what_an_earlier_run_left_half_written_is_removed",),
+    ),
+    Mutant(
+        name="remote-put-whole",
+        file=_REMOTE,
+        old="    partial = path + _PARTIAL\n    try:",
+        new="    partial = path\n    try:",
+        why="an upload that breaks would leave half of a file under its name",
+        kills=(f"{_IN_REMOTE}test_an_upload_that_breaks_leaves_nothing_under_the_name",),
+    ),
+    Mutant(
+        name="remote-put-size",
+        file=_REMOTE,
+        old='        if size != len(content):\n            raise OSError(f"{name}: {size} bytes arrived',
+        new='        if size is None:\n            raise OSError(f"{name}: {size} bytes arrived',
+        why="what arrived in part would be moved to its name",
+        kills=(f"{_IN_REMOTE}test_an_upload_that_loses_bytes_is_not_moved",),
+    ),
+    Mutant(
+        name="remote-fetch-size",
+        file=_REMOTE,
+        old="        if size != self.sizes[name]:",
+        new="        if False:",
+        why="a file that came in part would count as a finished result",
+        kills=(f"{_IN_REMOTE}test_a_file_that_comes_in_part_is_not_taken",),
     ),
     Mutant(
         name="ledger-names",

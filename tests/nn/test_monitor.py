@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import suffice as sf
 from suffice.nn import ProCoLoss, ToleranceMonitor
@@ -97,3 +98,30 @@ def test_numbers_apart_from_words() -> None:
     assert set(report.words) == {"suffice/binding", "suffice/scope"}
     assert all(isinstance(value, float | int) for value in report.numbers.values())
     assert {**report.numbers, **report.words} == report
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4])
+def test_without_a_proof_the_outputs_are_judged(dim: int) -> None:
+    loss = ProCoLoss(6, dim, class_counts=[6, 5, 4, 3, 2, 1])
+    generator = torch.Generator().manual_seed(dim)
+    features, labels = torch.randn(12, dim, generator=generator), torch.arange(12) % 6
+    loss(features, labels)
+    report = ToleranceMonitor(loss, sf.Budgets(loss=1e-4, gradient=1e-3), every=1)(features, labels)
+    assert report is not None
+    assert report.words == {"suffice/scope": f"no proof at p = {dim}"}
+    assert report["suffice/judged"] == 12
+    assert report["suffice/judged_certified"] == 1.0
+    assert report["suffice/judged_violated"] == 0.0
+    assert "suffice/certified" not in report
+    # float32 keeps no such budget, and the report says so
+    report = ToleranceMonitor(loss, sf.Budgets(loss=1e-12), every=1)(features, labels)
+    assert report is not None
+    assert report["suffice/judged_violated"] > 0.5
+
+
+def test_many_classes_are_judged_at_few_states() -> None:
+    loss = ProCoLoss(9_000, 3)
+    features = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    report = ToleranceMonitor(loss, sf.Budgets(loss=1e-3), every=1)(features, torch.arange(4))
+    assert report is not None
+    assert (report["suffice/states"], report["suffice/judged"]) == (4, 1)

@@ -182,3 +182,91 @@ def test_a_class_without_a_count_is_named() -> None:
     ):
         with pytest.raises(ValueError, match=f"Expected 3 class_counts > 0, but {words}"):
             ProCoLoss(3, 8, class_counts=wrong)
+
+
+@pytest.mark.parametrize("options", [{}, {"adaptive": sf.Budgets(loss=1e-3, gradient=1e-3)}], ids=["plain", "adaptive"])
+def test_logits_come_with_the_loss_and_the_batch_is_seen_once(options: dict[str, sf.Budgets]) -> None:
+    one, other = ProCoLoss(8, 16, **options), ProCoLoss(8, 16, **options)
+    features, labels = random_batch(16)
+    value, logits = one(features, labels, return_logits=True)
+    assert value == other(features, labels)
+    assert torch.equal(one.statistics.counts, other.statistics.counts)
+    torch.testing.assert_close(logits, other.eval().logits(features))
+    torch.testing.assert_close(one.adjusted_loss(logits, labels), value, rtol=1e-3, atol=1e-3)
+
+
+def test_logits_with_labels_see_the_batch_as_published() -> None:
+    one, other = ProCoLoss(8, 16), ProCoLoss(8, 16)
+    features, labels = random_batch(16)
+    logits = one.logits(features, labels)
+    _, wanted = other(features, labels, return_logits=True)
+    assert torch.equal(logits, wanted)
+    assert torch.equal(one.statistics.means, other.statistics.means)
+    before = one.statistics.means.clone()
+    one.logits(features)
+    one.eval().logits(features, labels)
+    assert torch.equal(before, one.statistics.means)
+
+
+@pytest.mark.parametrize("options", [{}, {"adaptive": sf.Budgets(loss=1e-3, gradient=1e-3)}], ids=["plain", "adaptive"])
+def test_reductions(options: dict[str, sf.Budgets]) -> None:
+    features, labels = random_batch(16)
+    labels[2] = -100
+    found = {name: ProCoLoss(8, 16, reduction=name, **options)(features, labels) for name in ("none", "sum", "mean")}
+    assert found["none"].shape == labels.shape
+    assert found["none"][2] == 0
+    torch.testing.assert_close(found["none"].sum(), found["sum"])
+    torch.testing.assert_close(found["sum"] / 5, found["mean"])
+    with pytest.raises(ValueError, match=r"Expected reduction in \['mean', 'sum', 'none'\], but got 'median'"):
+        ProCoLoss(8, 16, reduction="median")
+
+
+def test_counts_can_come_later_and_are_kept() -> None:
+    loss, other = ProCoLoss(3, 8, class_counts=[3, 2, 1]), ProCoLoss(3, 8)
+    other.set_class_counts([3, 2, 1])
+    assert torch.equal(loss.biases, other.biases)
+    last = ProCoLoss(3, 8)
+    last.load_state_dict(other.state_dict())
+    assert torch.equal(loss.biases, last.biases)
+    with pytest.raises(ValueError, match="class 1 has 0"):
+        other.set_class_counts([3, 0, 1])
+    assert torch.equal(loss.biases, other.biases)
+
+
+def test_a_classifier_is_adjusted_and_combined() -> None:
+    loss = ProCoLoss(4, 8, class_counts=[40, 30, 20, 10])
+    generator = torch.Generator().manual_seed(0)
+    classifier, first, second = (torch.randn(6, 4, generator=generator) for _ in range(3))
+    labels = torch.tensor([0, 1, 2, 3, -100, 1])
+    priors = torch.tensor([0.4, 0.3, 0.2, 0.1])
+    wanted = torch.nn.functional.cross_entropy(classifier + priors.log(), labels)
+    torch.testing.assert_close(loss.adjusted_loss(classifier, labels.int()), wanted)
+    torch.testing.assert_close(loss.adjusted_loss(classifier.bfloat16(), labels), wanted, rtol=2e-2, atol=2e-2)
+    assert loss.adjusted_loss(classifier.bfloat16(), labels).dtype == torch.float32
+    torch.testing.assert_close(loss.combine(classifier, first, second, weight=2.0), classifier + first + second)
+    assert torch.equal(loss.combine(classifier), classifier)
+
+
+def test_epochs_end_once_under_either_name() -> None:
+    features, labels = random_batch(16)
+    before, after, both, plain = (ProCoLoss(8, 16) for _ in range(4))
+    for _ in range(2):
+        before.start_epoch(), both.start_epoch()
+        for loss in (before, after, both, plain):
+            loss(features, labels)
+        after.end_epoch(), both.end_epoch(), plain.statistics.advance()
+    before.start_epoch(), both.start_epoch()
+    for loss in (before, after, both):
+        assert int(loss.statistics.epoch) == 2
+        assert torch.equal(loss.statistics.means, plain.statistics.means)
+
+
+def test_features_as_they_are() -> None:
+    loss = ProCoLoss(8, 16, normalize=False)
+    features, labels = random_batch(16)
+    loss(features, labels)
+    torch.testing.assert_close(loss.statistics.means[1, 3], features[3].float())
+    states = loss.states(features, labels)
+    assert torch.equal(states.features, features)
+    wanted = sf.reference(states).loss.mid.mean().item()
+    assert loss.eval().double()(features, labels).item() == pytest.approx(wanted, abs=1e-6)

@@ -103,7 +103,7 @@ def test_import_of_supervised_states(tmp_path: Path) -> None:
     with pytest.raises(CollectionError, match="there is no features, temperature"):
         import_states(tmp_path / "s.npz", tmp_path / "d")
     with pytest.raises(
-        ValueError, match=r"unknown kind 'cubic'; known are \['contrastive', 'supervised', 'test-linear'\]"
+        ValueError, match=r"unknown kind 'cubic'; known are \['contrastive', 'linear', 'supervised', 'test-linear'\]"
     ):
         import_states(tmp_path / "s.npz", tmp_path / "d", kind="cubic")
 

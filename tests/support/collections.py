@@ -83,11 +83,13 @@ def replace_file(path: Path, old: str, content: bytes, **changes: int) -> str:
     """Put other bytes in a file's place with a manifest that agrees, as an attacker would; returns its new name."""
     record = read_record(path)
     files: dict[str, dict[str, object]] = record["files"]  # type: ignore[assignment]
-    entry = {**files.pop(old), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest(), **changes}
+    entry = {**files[old], "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest(), **changes}
     new = f"banks/{entry['sha256']}.safetensors" if old.startswith("banks") else old
     (path / old).unlink()
     (path / new).write_bytes(content)
-    files[new] = entry
+    # in its old place: the order of the parts is that of the entries
+    files = {new if name == old else name: entry if name == old else kept for name, kept in files.items()}
+    record["files"] = files
     rows = [e["rows"] for e in files.values() if "rows" in e]
     record["states"] = sum(rows)  # type: ignore[arg-type]
     save_record(path, record)

@@ -145,7 +145,7 @@ def test_a_second_manifest_in_a_folder(tmp_path: Path) -> None:
     assert verify_audit(tmp_path / "a", path, sample=3).findings
 
 
-def test_query_files_in_two_folders(tmp_path: Path) -> None:
+def test_query_files_of_one_name_in_two_folders(tmp_path: Path) -> None:
     """Their results would have one name."""
     path = _second_manifest(write(tmp_path / "c", make_states(9)))
     record = json.loads(path.read_text())
@@ -154,7 +154,7 @@ def test_query_files_in_two_folders(tmp_path: Path) -> None:
             record["files"][name.replace("again/", "queries/")] = entry
     record["states"] *= 2
     path.write_text(json.dumps(record))
-    with pytest.raises(UnreadableError, match="one folder"):
+    with pytest.raises(UnreadableError, match="one name in two folders"):
         read_manifest(path)
-    with pytest.raises(sf.CollectionError, match="expected all parts in one folder, but got"):
+    with pytest.raises(sf.CollectionError, match="expected parts of different names, but got"):
         sf.open_collection(path)

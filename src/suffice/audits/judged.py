@@ -49,8 +49,8 @@ class JudgedCollection:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the errors that were enclosed."""
-        known = ("loss", "probability", "gradient", "prediction")
+        """Of the errors that were enclosed; of KL where there is a budget on it."""
+        known = ("loss", "probability", "gradient", *([] if self.budgets.kl is None else ["kl"]), "prediction")
         return tuple(name for name in known if f"{name}_low" in self.columns)
 
     def groups(self) -> list[dict[str, Any]]:

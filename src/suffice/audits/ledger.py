@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 from suffice.store.machine import is_of_machine
 from suffice.store.manifest import CollectionError, sha256_of, write_whole
 from suffice.store.reader import BadRow, Batch, Collection
+from suffice.store.remote import address_of, clear_partials, remove, shown
 from suffice.store.strict import read_strictly
 
-__all__ = ["Ledger", "read_header", "read_results", "read_summary"]
+__all__ = ["Ledger", "read_header", "read_results", "read_summary", "read_tables", "result_bytes", "result_name"]
 
 _HEADER, _SUMMARY, _DIGESTS = "audit.json", "summary.json", "digests.json"
 # what says which state a row is about, and what readers of verdicts rely on; the rest is the realization's
@@ -52,42 +53,26 @@ class Ledger:
             found = read_header(folder)
             if found.get("fingerprint") != header["fingerprint"]:
                 raise FileExistsError(
-                    f"{folder} holds the audit of another question ({found.get('question')}) or collection; "
+                    f"{shown(folder)} holds the audit of another question ({found.get('question')}) or collection; "
                     "choose another --out"
                 )
         self.results.mkdir(parents=True, exist_ok=True)
-        for leftover in self.results.glob("*.partial"):
-            leftover.unlink()
+        clear_partials(folder, "results", "bad")
         if not path.exists():
             write_whole(path, (json.dumps(header, indent=1) + "\n").encode())
 
-    def name(self, batch: Batch) -> str:
-        """The result file of a batch; the same in every run."""
-        return f"{Path(batch.part).stem}-{batch.rows[0]:09d}.parquet"
-
     def done(self, batch: Batch) -> bool:
         """Whether this batch was finished by an earlier run."""
-        return (self.results / self.name(batch)).exists()
+        return (self.results / result_name(batch)).exists()
+
+    @property
+    def shared(self) -> str | None:
+        """The address of the folder, where workers on any machine can write as well; None if it has none."""
+        return address_of(self.folder)
 
     def write(self, batch: Batch, columns: dict[str, np.ndarray[Any, Any]]) -> None:
         """Write the results of a batch."""
-        described = {
-            "id": batch.ids,
-            "part": [batch.part] * len(batch),
-            "row": batch.rows,
-            "bank": [batch.bank] * len(batch),
-            "source": batch.source,
-            "dataset": batch.dataset,
-            "run": batch.run,
-            "step": batch.step,
-            "label": batch.states.labels.numpy(force=True),
-            "dim": np.full(len(batch), batch.states.dim),
-            "classes": np.full(len(batch), batch.states.num_classes),
-            "temperature": batch.states.temperature.numpy(force=True),
-        }
-        sink = io.BytesIO()
-        pq.write_table(pa.table({**described, **columns}), sink, compression="zstd")
-        write_whole(self.results / self.name(batch), sink.getvalue())
+        write_whole(self.results / result_name(batch), result_bytes(batch, columns))
 
     def note_bad(self, part: str, bad: list[BadRow]) -> None:
         """Keep what was set aside in one part; rewritten whole whenever the part is read."""
@@ -103,7 +88,7 @@ class Ledger:
 
     def finish(self, summary: dict[str, Any], collection: Collection) -> None:
         """Write the summary, and last of all the digests of every file: a folder without them is not finished."""
-        (self.folder / _DIGESTS).unlink(missing_ok=True)
+        remove(self.folder / _DIGESTS)
         write_whole(self.folder / _SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
         paths = [self.folder / _HEADER, self.folder / _SUMMARY]
         paths += sorted(self.results.glob("*.parquet")) + sorted((self.folder / "bad").glob("*.json"))
@@ -115,10 +100,43 @@ class Ledger:
         write_whole(self.folder / _DIGESTS, (json.dumps(digests, indent=1) + "\n").encode())
 
 
+def result_name(batch: Batch) -> str:
+    """The result file of a batch; the same in every run."""
+    return f"{Path(batch.part).stem}-{batch.rows[0]:09d}.parquet"
+
+
+def result_bytes(batch: Batch, columns: dict[str, np.ndarray[Any, Any]]) -> bytes:
+    """What is in it: which states these are, and what was found."""
+    described = {
+        "id": batch.ids,
+        "part": [batch.part] * len(batch),
+        "row": batch.rows,
+        "bank": [batch.bank] * len(batch),
+        "source": batch.source,
+        "dataset": batch.dataset,
+        "run": batch.run,
+        "step": batch.step,
+        "label": _labels(batch),
+        "dim": np.full(len(batch), batch.states.dim),
+        "classes": np.full(len(batch), batch.states.num_classes),
+        "temperature": batch.states.temperature.numpy(force=True),
+    }
+    sink = io.BytesIO()
+    pq.write_table(pa.table({**described, **columns}), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def _labels(batch: Batch) -> np.ndarray[Any, Any]:
+    """-1 where there are none."""
+    labels = batch.states.labels
+    found: np.ndarray[Any, Any] = np.full(len(batch), -1) if labels is None else labels.numpy(force=True)
+    return found
+
+
 def _check_foreign(folder: Path) -> None:
     """Nothing of someone else's is written over: not in a folder of theirs, and not in one that they added to."""
     if folder.exists() and not folder.is_dir():
-        raise FileExistsError(f"{folder} is a file; choose another --out")
+        raise FileExistsError(f"{shown(folder)} is a file; choose another --out")
     begun = (folder / _HEADER).is_file()
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
         name = path.relative_to(folder).as_posix()
@@ -128,7 +146,7 @@ def _check_foreign(folder: Path) -> None:
             else _OURS.fullmatch(name) and (begun or name.endswith(".partial"))
         )
         if not ours or path.is_symlink():
-            raise FileExistsError(f"{folder} holds {name!a}, which is not of this audit; choose another --out")
+            raise FileExistsError(f"{shown(folder)} holds {name!a}, which is not of this audit; choose another --out")
 
 
 def read_header(folder: Path) -> dict[str, Any]:
@@ -160,6 +178,12 @@ def _object(path: Path) -> dict[str, Any]:
 
 def read_results(folder: Path, *, judged: bool = False) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
     """The result files in order, as columns; with `judged` each must have those of verdicts and tolerances."""
+    for table in read_tables(folder, judged=judged):
+        yield {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in table.column_names}
+
+
+def read_tables(folder: Path, *, judged: bool = False) -> Iterator[pa.Table]:
+    """The same as Arrow has them."""
     for path in sorted((folder / "results").glob("*.parquet")):
         try:
             table = pq.read_table(path)
@@ -168,7 +192,7 @@ def read_results(folder: Path, *, judged: bool = False) -> Iterator[dict[str, np
                 raise
             raise CollectionError(path, "parquet", " ".join(str(error).split())) from None
         _check_columns(path, table.schema, {**_DESCRIBED, **_JUDGED} if judged else _DESCRIBED)
-        yield {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in table.column_names}
+        yield table
 
 
 def _check_columns(path: Path, schema: pa.Schema, wanted: dict[str, pa.DataType]) -> None:

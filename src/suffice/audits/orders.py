@@ -91,7 +91,7 @@ def _at_once(realized: AnalyticRealized, plan: Plan, orders: tuple[int, ...]) ->
 
 def _at_some(realized: AnalyticRealized, plan: Plan, orders: tuple[int, ...]) -> Asked:
     made = ladder_at(realized, orders, plan.order)
-    inverse = invert(made.family(CONDITIONED), plan.budgets)
+    inverse = invert(made.family(CONDITIONED, divergence=plan.budgets.kl is not None), plan.budgets)
     all_rooms = torch.where(torch.isinf(inverse.rejected), torch.inf, inverse.accepted)
     rooms = {order: all_rooms[made.rows(order)] for order in orders}
     others = [order for order in orders if order != plan.order]
@@ -113,7 +113,7 @@ def _decided(
     pair, chosen = DebyePair(order=order), plan.chosen
 
     def by_contract(rows: Tensor) -> Bool[Tensor, " rows"]:
-        return accepts(plan.budgets.shares(picked(realized, rows, pair).bounds(chosen)))
+        return accepts(plan.budgets.shares(picked(realized, rows, pair).asked(plan.budgets).bounds(chosen)))
 
     everywhere = torch.arange(len(realized), device=room.device)
     below = chosen is CONDITIONED or CONDITIONED.name in chosen.never_above
@@ -146,7 +146,7 @@ def _one_by_one(realized: Realized, states: Objective, plan: Plan, orders: tuple
     for order in orders:
         own = order == plan.order
         made = realized if own else _under(realized, states, plan, DebyePair(order=order))
-        rooms[order] = headroom(made, plan.budgets, CONDITIONED)
+        rooms[order] = headroom(made.asked(plan.budgets), plan.budgets, CONDITIONED)
         if not own:
             certified[order] = _certified(made, plan, rooms[order])
     return Asked(rooms=rooms, certified=certified)
@@ -167,7 +167,7 @@ def _certified(realized: Realized, plan: Plan, room: Float[Tensor, " queries"]) 
         certified = torch.zeros_like(certified)
     rows = (~certified).nonzero().squeeze(1)
     if len(rows) and plan.chosen is not CONDITIONED:
-        certified[rows] = accepts(plan.budgets.shares(realized[rows].bounds(plan.chosen)))
+        certified[rows] = accepts(plan.budgets.shares(realized[rows].asked(plan.budgets).bounds(plan.chosen)))
     rows = (~certified).nonzero().squeeze(1)
     if len(rows):
         certified[rows] = torch.from_numpy(cheaply_certified(realized[rows], plan.budgets)).to(certified.device)

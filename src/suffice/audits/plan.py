@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from suffice.budgets import Budgets
@@ -14,12 +14,15 @@ from suffice.contracts.base import Contract
 from suffice.contracts.registry import contract_named
 from suffice.numerics.formats import format_named
 from suffice.numerics.rounding import MODELS
+from suffice.pairs.constants import valid_orders
 from suffice.pairs.debye import DebyePair
 from suffice.realizations.base import Realization
+from suffice.realizations.linear import ExactHead
 from suffice.realizations.shorthand import realization_of
+from suffice.store.kinds import kind_named
 from suffice.words import Scope
 
-__all__ = ["Plan", "pair_order", "register_realization"]
+__all__ = ["Plan", "PlanError", "pair_order", "register_realization"]
 
 _PAIR = re.compile(r"debye([1-6])")
 _BUILDERS: dict[str, Callable[[dict[str, Any]], Realization]] = {}
@@ -29,6 +32,13 @@ def register_realization(name: str, build: Callable[[dict[str, Any]], Realizatio
     """Let audits of a realization of one's own be read again: `build` makes it from its `record()`."""
     if _BUILDERS.setdefault(name, build) is not build:
         raise ValueError(f"Expected a new name for a realization, but {name!r} is taken")
+
+
+class PlanError(ValueError):
+    """The plan asks for what is proved nowhere, or not at these states."""
+
+
+register_realization("exact-head", lambda kept: ExactHead(kept.get("coordinate")))
 
 
 def pair_order(name: str) -> int:
@@ -49,6 +59,7 @@ class Plan:
     loss: float | None = None
     probability: float | None = None
     gradient: float | None = None
+    kl: float | None = None
     prediction: bool = False
     order: int = 2
     contract: str | Contract = "centered"
@@ -95,12 +106,24 @@ class Plan:
     @property
     def budgets(self) -> Budgets:
         """The budgets; raises if there are none."""
-        return Budgets(loss=self.loss, probability=self.probability, gradient=self.gradient, prediction=self.prediction)
+        closed = {name: getattr(self, name) for name in ("loss", "probability", "gradient", "kl")}
+        return Budgets(**closed, prediction=self.prediction)
+
+    def check_dimension(self, dim: int) -> None:
+        """Raise where the ladder's order is not proved; another realization speaks for itself."""
+        if self.given is None and self.order not in valid_orders(dim / 2 - 1):
+            raise PlanError(
+                f"Expected states of p >= 5, where debye{self.order} is proved, but got some of p = {dim}; "
+                "no pair is proved there, and `judge` takes such states"
+            )
 
     def record(self) -> dict[str, Any]:
         """The plan as plain data, which an audit's header keeps."""
         out = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "given"}
         out |= {"contract": self.chosen.name, "scope": str(self.scope)}
+        if self.kl is None:
+            # as in the headers of audits that were made before there was such a budget
+            del out["kl"]
         return out if self.given is None else {**out, "realization": self.given.record()}
 
     @classmethod
@@ -117,6 +140,11 @@ class Plan:
             )
         return cls(**rest, given=_BUILDERS[kept["name"]](kept))
 
+    def of_kinds(self, kinds: list[str]) -> Plan:
+        """The plan for a collection of these kinds: without a realization it is of the kind's own, if that has one."""
+        own = {kind_named(name).realization for name in kinds} if self.given is None else set()
+        return replace(self, given=own.pop()) if len(own) == 1 and None not in own else self
+
     def fingerprint(self, collection: str, version: str, skip_bad: bool) -> str:
         """A hash of everything that the results depend on: results under another one are never mixed in."""
         asked = {**self.record(), "collection": collection, "version": version, "skip_bad": skip_bad}
@@ -124,7 +152,7 @@ class Plan:
 
     def words(self) -> str:
         """The question in a line."""
-        errors = {"loss": "loss error", "probability": "total variation", "gradient": "gradient error"}
+        errors = {"loss": "loss error", "probability": "total variation", "gradient": "gradient error", "kl": "KL"}
         limits = [f"{words} within {getattr(self, name):g}" for name, words in errors.items() if getattr(self, name)]
         limits += ["the prediction unchanged"] if self.prediction else []
         who = f"debye{self.order}" if self.given is None else self.given.words

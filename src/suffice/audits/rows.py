@@ -26,7 +26,7 @@ from suffice.words import Tier, Verdict
 
 __all__ = ["ORDERS", "RUNG_NAMES", "audit_states"]
 
-CLOSED = ("loss", "probability", "gradient")
+_ALWAYS = ("loss", "probability", "gradient")
 RUNG_NAMES = tuple(rung.name for rung in RUNGS)
 Columns = dict[str, np.ndarray[Any, Any]]
 
@@ -64,11 +64,12 @@ def _audited(states: Objective, plan: Plan) -> Columns:
     # the first-order prediction is the conditioned contract's, and is to be compared with that contract's b*
     formula = _formula(realized, states, plan)
     b_conditioned = _conditioned(formula, plan, asked, result if formula is realized else None)
-    first_order = first_order_tolerance(formula.sensitivity(CONDITIONED), budgets)
+    first_order = first_order_tolerance(formula.asked(budgets).sensitivity(CONDITIONED), budgets)
+    closed = _closed(plan)
     columns: Columns = {
         "verdict": certificate.verdict,
-        **{f"{name}_bound": _array(getattr(certificate, name)) for name in CLOSED},
-        **{f"{name}_low": np.zeros(len(states)) for name in CLOSED},
+        **{f"{name}_bound": _array(getattr(certificate, name)) for name in closed},
+        **{f"{name}_low": np.zeros(len(states)) for name in closed},
         "prediction_certified": _array(certificate.prediction),
         "prediction_violated": np.zeros(len(states), dtype=bool),
         "headroom": _array(certificate.headroom),
@@ -115,7 +116,7 @@ def _complete(columns: Columns, states: Objective, realized: Realized, plan: Pla
     columns["verdict"][rows] = decided.verdict[settled]
     columns["tier"] = columns["tier"].astype(f"<U{max(len(word) for word in Tier)}")
     columns["tier"][rows] = decided.tier
-    for name in CLOSED:
+    for name in _closed(plan):
         if name in decided.errors:
             found = decided.errors[name]
             # both are above the error
@@ -126,6 +127,11 @@ def _complete(columns: Columns, states: Objective, realized: Realized, plan: Pla
         found = decided.errors["prediction"]
         columns["prediction_certified"][rows] |= _array(found.high)[settled] == 0
         columns["prediction_violated"][rows] = _array(found.low)[settled] > 0
+
+
+def _closed(plan: Plan) -> tuple[str, ...]:
+    """What has a bound: KL only where there is a budget on it."""
+    return _ALWAYS if plan.kl is None else (*_ALWAYS, "kl")
 
 
 def _array(values: Tensor) -> np.ndarray[Any, Any]:

@@ -7,35 +7,41 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 
-from suffice.audits.engines import ENGINES
-from suffice.audits.ledger import Ledger, read_results
+from suffice.audits.engines import ENGINES, Shared
+from suffice.audits.ledger import Ledger, read_results, read_tables
 from suffice.audits.plan import Plan
-from suffice.audits.summary import AuditSummary, summarize_results
-from suffice.budgets import Budgets
-from suffice.contracts.base import Contract
-from suffice.realizations.base import Realization
-from suffice.store.builtin import builtin_collection
-from suffice.store.reader import BadRow, Batch, Collection, open_collection
-from suffice.words import Scope
+from suffice.audits.summary import AuditSummary, Spread, summarize_results
+from suffice.numerics.shown import card
+from suffice.store.reader import BadRow, Batch, Collection
+from suffice.store.remote import fetch_all, local_path, shown
+from suffice.words import Scope, Verdict
 
-__all__ = ["Audit", "audit", "result_batches", "run_audit"]
+__all__ = ["Audit", "result_batches", "run_audit"]
 
 Columns = dict[str, np.ndarray[Any, Any]]
 
 # States of one result file: small enough to lose little, large enough to write quickly.
 _ROWS = 4096
+# Kinds of states that are realized by a pair.
+_LADDERS = ("contrastive", "supervised")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Audit:
-    """A finished audit: where it is, what was asked and what came out. `scope` says what is covered."""
+    """A finished audit: where it is, what was asked and what came out. `scope` says what is covered.
+
+    `results`, `to_pandas` and `to_polars` give one row a state (docs/format.md has the columns), `plot` a picture.
+    """
 
     path: Path
     plan: Plan
@@ -43,47 +49,60 @@ class Audit:
     seconds: float
     scope: str = Scope.ANALYTIC
 
+    @property
+    def page(self) -> Path:
+        """Where the page is, if one was written."""
+        return self.path / "report.html"
 
-def audit(
-    collection: str | Path | Collection | None,
-    budgets: Budgets,
-    *,
-    out: str | Path,
-    engine: str = "local",
-    order: int = 2,
-    contract: str | Contract = "centered",
-    skip_bad: bool = False,
-    ray_address: str | None = None,
-    scope: str = Scope.ANALYTIC,
-    dtype: str = "float64",
-    model: str = "proved",
-    realization: Realization | None = None,
-) -> Audit:
-    """Audit a collection (None: the built-in one) against budgets that are the same for every state.
+    def results(self) -> pa.Table:
+        """One row a state, as Arrow has it."""
+        tables = list(read_tables(self.path))
+        return pa.concat_tables(tables) if tables else pa.table({})
 
-    Scope "execution" certifies what is executed in `dtype`, rounding included (see `certify`). With a `realization` of
-    one's own that is audited, and order, scope, dtype and model say nothing.
-    """
-    for name in ("loss", "probability", "gradient"):
-        if isinstance(getattr(budgets, name), torch.Tensor):
-            raise TypeError(f"Expected one {name} budget for the whole audit, but got a tensor")
-    plan = Plan(
-        loss=budgets.loss,  # type: ignore[arg-type]
-        probability=budgets.probability,  # type: ignore[arg-type]
-        gradient=budgets.gradient,  # type: ignore[arg-type]
-        prediction=budgets.prediction,
-        order=order,
-        contract=contract,
-        scope=scope,
-        dtype=dtype,
-        model=model,
-        given=realization,
-    )
-    if collection is None:
-        collection = builtin_collection()
-    elif not isinstance(collection, Collection):
-        collection = open_collection(collection)
-    return run_audit(collection, plan, Path(out), engine=engine, skip_bad=skip_bad, ray_address=ray_address)
+    def to_pandas(self) -> Any:
+        """The same as a pandas frame, where pandas is installed."""
+        if find_spec("pandas") is None:
+            raise ImportError("Audit.to_pandas needs pandas: pip install pandas")
+        return self.results().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The same as a polars frame, where polars is installed."""
+        if find_spec("polars") is None:
+            raise ImportError("Audit.to_polars needs polars: pip install polars")
+        return import_module("polars").from_arrow(self.results())
+
+    def plot(self, axes: Any = None) -> Any:
+        """Tolerances in order, and headroom by verdict: two matplotlib axes, new ones unless two are given."""
+        from suffice.audits.drawing import draw_results
+
+        return draw_results(self.results(), self.plan.chosen.name, axes)
+
+    def __repr__(self) -> str:
+        return f"Audit({str(self.path)!r}: {self._verdicts()}; b* {_quantiles(self.summary.b)}; scope {self.scope})"
+
+    def _repr_html_(self) -> str:
+        summary = self.summary
+        rows = {
+            "asked": self.plan.words(),
+            "verdicts": self._verdicts(),
+            "b*": _quantiles(summary.b),
+            f"headroom, {self.plan.chosen.name}": _quantiles(summary.headroom),
+            "what binds": ", ".join(f"{n:,} {word}" for word, n in summary.binding.items()) or "none",
+            "decided by": ", ".join(f"{n:,} {word}" for word, n in summary.tiers.items()) or "none",
+            "covered": self.plan.covered,
+            "page": str(self.page) if self.page.is_file() else "none",
+        }
+        return card(f"Audit of {summary.states:,} states", rows)
+
+    def _verdicts(self) -> str:
+        found = {str(word): getattr(self.summary, word) for word in Verdict}
+        return ", ".join(f"{n:,} {word}" for word, n in found.items() if n) or "no states"
+
+
+def _quantiles(spread: Spread) -> str:
+    if not spread.count:
+        return "none"
+    return f"5% {spread.q05:.3g}, median {spread.median:.3g}, 95% {spread.q95:.3g}"
 
 
 def run_audit(
@@ -99,11 +118,13 @@ def run_audit(
 ) -> Audit:
     """The same with a plan; `tick` is told how many states were just finished.
 
-    The result files are read once, for the summary; `each` is shown them as well, in their order.
+    `out` may be an address, s3://bucket/audit say; the audit's path is then that of a local copy. The result files are
+    read once, for the summary; `each` is shown them as well, in their order.
     """
     if engine not in ENGINES:
         raise ValueError(f"Expected engine in {sorted(ENGINES)}, but got {engine!r}")
     began = time.perf_counter()
+    out = local_path(out, whole=True)
     release = version("suffice")
     header = {
         "fingerprint": plan.fingerprint(collection.digest, release, skip_bad),
@@ -114,6 +135,8 @@ def run_audit(
         "skip_bad": skip_bad,
         "scope": plan.covered,
     }
+    for dim in sorted({record.dim for record in collection.manifest.files.values() if record.kind in _LADDERS}):
+        plan.check_dimension(dim)
     collection.check_ids()
     ledger = Ledger(out, header)
 
@@ -122,10 +145,13 @@ def run_audit(
         tick(len(batch))
 
     batches = result_batches(collection, skip_bad=skip_bad, note=ledger.note_bad)
-    ENGINES[engine](_unfinished(batches, ledger, tick), plan, finish, ray_address)
+    shared = None if ledger.shared is None else Shared(ledger.shared, lambda batch: tick(len(batch)))
+    ENGINES[engine](_unfinished(batches, ledger, tick), plan, finish, ray_address, shared)
+    # what workers have written
+    fetch_all(out)
     summary = summarize_results(_shown(read_results(out, judged=True), each), len(ledger.bad_rows()))
     seconds = time.perf_counter() - began
-    where = "built-in" if collection.builtin else str(collection.path)
+    where = "built-in" if collection.builtin else shown(collection.path)
     run = {**_machine(), "collection": where, "engine": engine, "seconds": seconds}
     ledger.finish({**header, "summary": asdict(summary), "run": run}, collection)
     return Audit(path=out, plan=plan, summary=summary, seconds=seconds, scope=plan.realization.scope)

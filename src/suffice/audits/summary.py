@@ -14,7 +14,7 @@ from suffice.audits.rows import ORDERS, RUNG_NAMES
 from suffice.realizations.rungs import NAME_DTYPE
 from suffice.words import Outcome, Verdict
 
-__all__ = ["AuditSummary", "Spread", "summarize_results"]
+__all__ = ["AuditSummary", "Spread", "spread_of", "summarize_results"]
 
 # Quantiles come from a histogram with bins of this relative width.
 _BIN = 1e-4
@@ -74,6 +74,13 @@ def _spread(histogram: _Histogram) -> Spread:
         largest=histogram.largest,
         span=math.log10(histogram.largest / histogram.smallest),
     )
+
+
+def spread_of(values: np.ndarray[Any, Any]) -> Spread:
+    """That of the finite and positive ones of some numbers."""
+    histogram = _Histogram()
+    histogram.add(values)
+    return _spread(histogram)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ def tier_words(realized: Realized, plan: Plan, certificate: Certificate, asked: 
         # rounded up, and by more than what the simple envelope itself is raised by
         b = above(float(UNIFORM["quarter"].value) / realized.geometry.nu**3)
         conditioned, allowances = asked.b_conditioned >= b, _multiple(realized, b)
-    geometry = conditioned & accepts(plan.budgets.shares(realized.bounds(GEOMETRY, allowances)))
+    geometry = conditioned & accepts(plan.budgets.shares(realized.asked(plan.budgets).bounds(GEOMETRY, allowances)))
     tier = np.full(len(realized), Tier.OPEN, dtype=f"<U{max(len(word) for word in Tier)}")
     # from tight to cheap: a later word takes the place of an earlier one
     for word, met in (

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from suffice.budgets import Budgets
+from suffice.budgets import Budgets, check_budgets
 from suffice.certificates.climb import Landing, climb, climb_by_sums
 from suffice.contracts.base import Contract
 from suffice.contracts.registry import contract_named
@@ -54,7 +54,7 @@ def adaptive(
     sums (8.7), which costs a part of an evaluation; only states that it certifies on no rung are judged by `contract`,
     which costs many evaluations and is tighter.
     """
-    budgets.check(len(states))
+    check_budgets(budgets, len(states))
     if not len(states):
         raise ValueError("Expected at least one state, but got none")
     if not rungs_at(states.bank):

@@ -11,17 +11,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.budgets import Budgets, accepts
+from suffice.budgets import Budgets, accepts, check_budgets
 from suffice.contracts.base import Contract
 from suffice.contracts.bounds import Bounds
 from suffice.contracts.centered import CENTERED
 from suffice.contracts.conditioned import CONDITIONED
 from suffice.contracts.geometry import GEOMETRY
 from suffice.numerics.records import joined
+from suffice.objectives.base import Objective
 from suffice.pairs.base import Pair
 from suffice.realizations.base import Realization, Realized
 from suffice.realizations.shorthand import realization_of
-from suffice.states import States
 from suffice.words import Scope, Tier, Verdict
 
 __all__ = ["TIERS", "Cascade", "Step", "cascade", "cascade_realized"]
@@ -61,12 +61,13 @@ class Cascade:
     gradient: Float[Tensor, " queries"]
     margin_use: Float[Tensor, " queries"]
     scope: str = Scope.ANALYTIC
+    kl: Float[Tensor, " queries"] | None = None
 
 
 def cascade(
-    states: States,
+    states: Objective,
     budgets: Budgets,
-    pair: Pair | Realization,
+    pair: Pair | Realization | None = None,
     *,
     tiers: Sequence[Step] = TIERS,
     scope: str = Scope.ANALYTIC,
@@ -81,8 +82,8 @@ def cascade(
     its own, the centred contract. All certify the same outputs, and acceptance by one implies acceptance by every later
     one: the decisions are those of always using the last.
     """
-    budgets.check(len(states))
-    realization = realization_of(pair, scope=scope, dtype=dtype, compiled=compiled, model=model)
+    check_budgets(budgets, len(states))
+    realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
     parts, start = [], 0
     for part in states.chunks():
         parts.append(cascade_realized(realization.at(part), budgets[start : start + len(part)], tiers))
@@ -95,11 +96,12 @@ def cascade(
 
 def cascade_realized(realized: Realized, budgets: Budgets, tiers: Sequence[Step] = TIERS) -> Cascade:
     """The same at one chunk of states that are realized already."""
-    realized.refuse(budgets)
+    realized = realized.asked(budgets)
+    fields = _FIELDS if budgets.kl is None else (*_FIELDS, "kl")
     longest = max(len(name) for name in (*(step.name for step in tiers), Tier.OPEN))
     tier = np.full(len(realized), Tier.OPEN, dtype=f"<U{longest}")
     like = realized.like
-    minima = {name: torch.full_like(like, torch.inf) for name in _FIELDS}
+    minima = {name: torch.full_like(like, torch.inf) for name in fields}
     rows = torch.arange(len(realized), device=like.device)
     some = realized
     for step in tiers:
@@ -108,9 +110,9 @@ def cascade_realized(realized: Realized, budgets: Budgets, tiers: Sequence[Step]
         if len(rows) < len(some):
             some = realized[rows]
         bounds = some.bounds(step.contract, some.simple() if step.simple else None)
-        for key in _FIELDS:
+        for key in fields:
             minima[key][rows] = torch.minimum(minima[key][rows], getattr(bounds, key))
-        accepted = accepts(budgets[rows].shares(Bounds(**{key: minima[key][rows] for key in _FIELDS})))
+        accepted = accepts(budgets[rows].shares(Bounds(**{key: minima[key][rows] for key in fields})))
         tier[rows[accepted].numpy(force=True)] = step.name
         rows = rows[~accepted]
     return Cascade(
@@ -121,4 +123,5 @@ def cascade_realized(realized: Realized, budgets: Budgets, tiers: Sequence[Step]
         probability=minima["probability"],
         gradient=minima["gradient"],
         margin_use=minima["margin_use"],
+        kl=minima.get("kl"),
     )

@@ -11,13 +11,15 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from suffice.budgets import Budgets, accepts
+from suffice.budgets import Budgets, accepts, check_budgets
 from suffice.certificates.climb import cheapest_rungs
 from suffice.certificates.explain import Explanation, class_shares
 from suffice.contracts.base import Contract
 from suffice.contracts.registry import contract_named
 from suffice.numerics.records import joined
+from suffice.numerics.shown import card, counts, quantiles
 from suffice.numerics.softmax import at_class
+from suffice.objectives.base import Objective
 from suffice.pairs.base import Pair
 from suffice.realizations.analytic import Analytic
 from suffice.realizations.base import Realization, Realized
@@ -29,7 +31,7 @@ from suffice.words import Departure, Scope, Verdict
 __all__ = ["Certificate", "certify", "certify_realized"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Certificate:
     """Bounds on a realization's actual errors, and what they mean for the budgets.
 
@@ -37,7 +39,8 @@ class Certificate:
     bound is sufficient, not necessary. `headroom` is how many times the realization's own allowances could grow before
     a budget breaks; certified and headroom >= 1 are the same (> 1 where the prediction decides). `execution` says in
     words what was executed, if that is the scope, and `executed_loss` and `executed_gradient` are the numbers. Then
-    `status` is "inside", or names what left the model of rounding: nothing is certified there.
+    `status` is "inside", or names what left the model of rounding: nothing is certified there. `kl`, on the larger of
+    both directions, is there if there is a budget on it.
     """
 
     loss: Float[Tensor, " queries"]
@@ -56,6 +59,22 @@ class Certificate:
     executed_loss: Float[Tensor, " queries"] | None = None
     executed_gradient: Float[Tensor, "queries dim"] | None = None
     status: np.ndarray[Any, Any] | None = None
+    kl: Float[Tensor, " queries"] | None = None
+
+    def __repr__(self) -> str:
+        headroom = quantiles(self.headroom)
+        return f"Certificate({counts(self.verdict)}; headroom {headroom}; contract {self.contract}, scope {self.scope})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "verdicts": counts(self.verdict),
+            "headroom": quantiles(self.headroom),
+            "what binds": counts(self.binding),
+            **{f"{name} bound": quantiles(getattr(self, name)) for name in self.budgets.names if name != "prediction"},
+            "contract": self.contract,
+            "scope": f"{self.scope} ({self.execution})" if self.execution else str(self.scope),
+        }
+        return card(f"Certificate of {len(self.verdict):,} states", rows)
 
     @property
     def pair(self) -> Pair:
@@ -83,7 +102,7 @@ class Certificate:
         index %= count
         row = slice(index, index + 1)
         states, binding, contract = self.states[row], str(self.binding[index]), contract_named(self.contract)
-        realized = self.realization.at(states)
+        realized = self.realization.at(states).asked(self.budgets[row])
         head, headroom = realized.head(), self.headroom[index].item()
         if binding == "prediction":
             # the share of the margin that is used is linear in the allowances; a tie leaves no margin at all
@@ -95,7 +114,8 @@ class Certificate:
             )
         formula_bound = None
         if self.execution and binding != "prediction":
-            formula_bound = getattr(Analytic(self.pair).at(states).bounds(contract), binding).item()
+            formula = Analytic(self.pair).at(states).asked(self.budgets[row])
+            formula_bound = getattr(formula.bounds(contract), binding).item()
         return Explanation(
             index=index,
             verdict=str(self.verdict[index]),
@@ -103,10 +123,10 @@ class Certificate:
             bound=bound,
             budget=budget,
             headroom=headroom,
-            target=int(head.target),
+            target=None if states.labels is None else int(head.target),
             target_log_probability=at_class(head.log_probabilities, head.target).item(),
             prediction=int(head.log_probabilities.argmax(dim=1)),
-            temperature=1 / head.gradient_scale.item(),
+            temperature=states.temperature.item(),
             feature_norm=torch.linalg.vector_norm(states.features).item(),
             largest_gap=realized.unit().d.max().item(),
             classes=class_shares(realized, binding),
@@ -115,13 +135,14 @@ class Certificate:
             execution=self.execution,
             status=Departure.INSIDE if self.status is None else str(self.status[index]),
             formula_bound=formula_bound,
+            wording=realized.wording,
         )
 
 
 def certify(
-    states: States,
+    states: Objective,
     budgets: Budgets,
-    pair: Pair | Realization,
+    pair: Pair | Realization | None = None,
     contract: str | Contract = "centered",
     *,
     scope: str = Scope.ANALYTIC,
@@ -139,9 +160,9 @@ def certify(
     of every sum; "probabilistic" is narrower and not a proof. What left the model (overflow, NaN) is never certified.
     The headroom is then that of all allowances together, rounding's part in the scores included.
     """
-    budgets.check(len(states))
+    check_budgets(budgets, len(states))
     chosen = contract_named(contract)
-    realization = realization_of(pair, scope=scope, dtype=dtype, compiled=compiled, model=model)
+    realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
     parts, start = [], 0
     for part in states.chunks():
         made = realization.at(part)
@@ -152,7 +173,7 @@ def certify(
 
 def certify_realized(realization: Realization, realized: Realized, budgets: Budgets, contract: Contract) -> Certificate:
     """The same at one chunk of states that are realized already."""
-    realized.refuse(budgets)
+    realized = realized.asked(budgets)
     bounds = realized.bounds(contract)
     shares = budgets.shares(bounds)
     worst = torch.stack(list(shares.values())).argmax(dim=0).numpy(force=True)
@@ -161,6 +182,7 @@ def certify_realized(realization: Realization, realized: Realized, budgets: Budg
         loss=bounds.loss,
         probability=bounds.probability,
         gradient=bounds.gradient,
+        kl=bounds.kl,
         prediction=bounds.prediction,
         headroom=headroom(realized, budgets, contract, at_one=bounds),
         binding=np.asarray(list(shares))[worst],

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from suffice.budgets import Budgets, accepts
+from suffice.budgets import Budgets, accepts, check_budgets
 from suffice.contracts.base import Contract
 from suffice.contracts.bounds import Bounds
 from suffice.contracts.registry import contract_named
@@ -47,9 +47,10 @@ def climb_by_sums(states: States, budgets: Budgets, model: str) -> Iterator[Land
     Rungs that are far out of reach are not tried, and where rounding is most of what is allowed for, no higher order of
     the same dtype.
     """
-    # the margin is not in the sums: its use would be infinite, and certify nothing
+    # margin and KL are not in the sums: they would certify nothing
     lengths = feature_lengths(states)
-    ladder = () if budgets.prediction else _within_reach(states, budgets, model, lengths.max().item())
+    beyond = budgets.prediction or budgets.kl is not None
+    ladder = () if beyond else _within_reach(states, budgets, model, lengths.max().item())
     table_of = cache(lambda rung: rung.table(states, model, lengths))
     start = 0
     for part in states.chunks():
@@ -125,7 +126,7 @@ def climb(
                     continue
                 some = part[rows]
                 executed = rung.execute(some)
-                made = rung.realize(some, executed, model)
+                made = rung.realize(some, executed, model).asked(limits[rows])
                 found = made.bounds(contract)
                 met = accepts(limits[rows].shares(found))
                 yield Landing(rows=start + rows, rung=rung, executed=executed, bounds=found, certified=met)
@@ -144,7 +145,7 @@ def cheapest_rungs(
     """The name of the cheapest rung that is certified at each state, "none" where none is."""
     if not isinstance(states, States):
         raise TypeError(f"Expected States, which the rungs evaluate, but got {type(states).__name__}")
-    budgets.check(len(states))
+    check_budgets(budgets, len(states))
     names = np.full(len(states), "none", dtype=NAME_DTYPE)
     for landing in climb(states, budgets, contract_named(contract), model):
         names[landing.rows[landing.certified].numpy(force=True)] = landing.rung.name

@@ -18,9 +18,11 @@ from suffice.pairs.debye import DebyePair
 from suffice.realizations.analytic import AnalyticRealized
 from suffice.realizations.base import Realized
 from suffice.realizations.executed.realization import ExecutedRealized
+from suffice.realizations.linear import RealizedHead
 from suffice.realizations.orders import picked
 from suffice.realizations.supervised import SupervisedRealized
 from suffice.truth.formula import formula_errors, next_terms_of, supervised_formula_errors
+from suffice.truth.heads import realized_errors
 from suffice.truth.outputs import Errors, Outputs, certain
 from suffice.words import Tier, Verdict
 
@@ -67,10 +69,12 @@ def _errors(states: Any, realized: Realized, budgets: Budgets, rows: Tensor) -> 
             prediction=executed.scores.argmax(dim=1) if budgets.prediction else None,
         )
         return judge_outputs(some, part, outputs).ranges
+    limits = budget_limits(part, some.temperature)
+    if isinstance(realized, RealizedHead):
+        return realized_errors(some, realized[rows], limits)
     pair = getattr(realized, "pair", None)
     if not isinstance(pair, DebyePair):
         return None
-    limits = budget_limits(part, some.temperature)
     if isinstance(realized, SupervisedRealized):
         return supervised_formula_errors(some, pair.order, limits)
     if not isinstance(realized, AnalyticRealized):
@@ -101,7 +105,9 @@ def cheaply_decided(
 
     Where it breaks one no contract certifies it, since every bound is above the error.
     """
-    found = None if budgets.prediction else next_terms_of(realized, order, head)
+    # the next terms say nothing of margin and KL
+    beyond = budgets.prediction or budgets.kl is not None
+    found = None if beyond else next_terms_of(realized, order, head)
     if found is None:
         nowhere = torch.zeros_like(realized.outside)
         return nowhere, nowhere

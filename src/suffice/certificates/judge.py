@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,22 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from suffice.budgets import Budgets
+from suffice.budgets import BudgetError, Budgets, check_budgets
 from suffice.certificates.hints import hints
 from suffice.objectives.base import Objective
 from suffice.truth.by_need import truths
-from suffice.truth.outputs import ErrorRange, Errors, Limits, Outputs, certain, settled, undefined
+from suffice.truth.outputs import DIVERGENCES, ErrorRange, Errors, Limits, Outputs, certain, settled, undefined
 from suffice.words import Verdict
 
 __all__ = ["Judgement", "budget_limits", "judge", "judge_outputs"]
 
-_GIVEN = {"loss": "loss", "probability": "log_probabilities", "gradient": "gradient", "prediction": "prediction"}
+_GIVEN = {
+    "loss": "loss",
+    "probability": "log_probabilities",
+    "gradient": "gradient",
+    "kl": "log_probabilities",
+    "prediction": "prediction",
+}
 _NOTHING = "nothing"
 
 
@@ -31,7 +37,9 @@ class Judgement:
 
     "certified": every error is at most its budget. "violated": one is above it. "inconclusive": the budget lies inside
     of an interval that no truth made narrower. It is about these very numbers, whatever has computed them. `truth`
-    names what decided. The error of a prediction is how far the predicted class's exact score lies below the best.
+    names what decided. The error of a prediction is how far the predicted class's exact score lies below the best. `kl`
+    is the larger of `kl_to_exact`, KL(given||exact), and `kl_from_exact`, KL(exact||given), of the softmax of the given
+    log-probabilities.
     """
 
     verdict: np.ndarray[Any, Any]
@@ -43,6 +51,9 @@ class Judgement:
     budgets: Budgets
     states: Any = field(repr=False)
     given: Outputs = field(repr=False)
+    kl: ErrorRange | None = None
+    kl_to_exact: ErrorRange | None = None
+    kl_from_exact: ErrorRange | None = None
 
     def __len__(self) -> int:
         return len(self.verdict)
@@ -129,6 +140,7 @@ def _words(name: str, low: float, high: float, limit: float | None) -> str:
         "loss": "loss error",
         "probability": "total variation",
         "gradient": "gradient error",
+        "kl": "KL, the larger of both directions,",
         "prediction": "score of the predicted class below the best",
     }[name]
     if math.isinf(low):
@@ -169,12 +181,15 @@ def judge(
         "log_probabilities": _floats("log_probabilities", log_probabilities, states, (states.num_classes,)),
         "prediction": _classes(prediction, states),
     }
-    return judge_outputs(states, budgets, Outputs(**given))
+    return judge_outputs(states, budgets, Outputs(**given, divergence=log_probabilities is not None))
 
 
 def judge_outputs(states: Objective, budgets: Budgets, outputs: Outputs) -> Judgement:
     """The same for outputs that are checked already."""
-    budgets.check(len(states))
+    check_budgets(budgets, len(states))
+    if budgets.kl is not None and outputs.log_probabilities is not None and not outputs.divergence:
+        outputs = replace(outputs, divergence=True)
+    _refuse(states, budgets, outputs)
     missing = [name for name in budgets.names if name not in outputs.names]
     if missing:
         wanted = ", ".join(f"{_GIVEN[name]}=" for name in missing)
@@ -208,10 +223,23 @@ def judge_outputs(states: Objective, budgets: Budgets, outputs: Outputs) -> Judg
         gradient=errors.get("gradient"),
         probability=errors.get("probability"),
         prediction=errors.get("prediction"),
+        **{name: errors.get(name) for name in DIVERGENCES},
         budgets=budgets,
         states=states,
         given=outputs,
     )
+
+
+def _refuse(states: Objective, budgets: Budgets, outputs: Outputs) -> None:
+    """Without labels there is no loss; and a gradient is judged in the features, or the hidden vector."""
+    wrong = [name for name in ("loss", "gradient") if name in budgets.names or name in outputs.names]
+    if states.labels is None and wrong:
+        raise BudgetError(f"Expected labels to judge {' and '.join(wrong)}, but these states have none")
+    if "gradient" in wrong and getattr(states, "coordinate", "hidden") != "hidden":
+        raise BudgetError(
+            "Expected states whose gradient is in the hidden vector, but got coordinate='weights'; "
+            "give HeadStates with coordinate='hidden', or leave the gradient out"
+        )
 
 
 def budget_limits(budgets: Budgets, like: Tensor) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ import typer
 
 from suffice import __version__
 from suffice.cli.audit import audit
+from suffice.cli.compare import compare
 from suffice.cli.guard import GuardedGroup, safe_streams
 from suffice.cli.inspect import inspect
 from suffice.cli.judge import judge
@@ -53,6 +54,6 @@ def _root(
 
 
 # in the order of the help page
-for _command in (ladder, prove, audit, judge, verify, inspect, reproduce):
+for _command in (ladder, prove, audit, judge, verify, inspect, compare, reproduce):
     app.command()(_command)
 app.add_typer(states_app, name="states")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from suffice import __version__
-from suffice.cli.output import ExitCode, collection_at, console_of_width, exit_on_bad_file, fail, progress_bar, say
+from suffice.cli.output import ExitCode, collection_at, console_of_width, exit_on_bad_file, fail, say
 
 if TYPE_CHECKING:
     from suffice.audits.plan import Plan
@@ -22,6 +22,7 @@ def audit(
     loss: Annotated[float | None, typer.Option(help="Budget for the loss error.")] = None,
     gradient: Annotated[float | None, typer.Option(help="Budget for the feature-gradient error.")] = None,
     probability: Annotated[float | None, typer.Option(help="Budget for the total variation of probabilities.")] = None,
+    kl: Annotated[float | None, typer.Option(help="Budget for the larger of both KL divergences, in nats.")] = None,
     prediction: Annotated[bool, typer.Option(help="The prediction must not change.")] = False,
     pair: Annotated[str, typer.Option(help="debye1 to debye6.")] = "debye2",
     contract: Annotated[str, typer.Option(help="geometry, conditioned or centered.")] = "centered",
@@ -40,13 +41,14 @@ def audit(
     from suffice.audits.engines import ENGINES
     from suffice.audits.plan import Plan, pair_order
 
-    if loss is None and gradient is None and probability is None and not prediction:
+    if loss is None and gradient is None and probability is None and kl is None and not prediction:
         loss = gradient = 1e-5
     try:
         plan = Plan(
             loss=loss,
             gradient=gradient,
             probability=probability,
+            kl=kl,
             prediction=prediction,
             order=pair_order(pair),
             contract=contract,
@@ -74,37 +76,28 @@ def _run(
     show: bool,
 ) -> Audit:
     """Run the audit, write its page, print it for a person or its summary as JSON."""
-    from suffice.audits.run import run_audit
+    from suffice.audits.plan import PlanError
     from suffice.budgets import BudgetError
-    from suffice.reports.page import Sketch, write_page
+    from suffice.reports.auditing import audit_with_page
     from suffice.reports.terminal import print_audit
+    from suffice.store.remote import local_path, shown
 
     with exit_on_bad_file("bad collection"):
         opened = collection_at(collection)
+        plan = plan.of_kinds(opened.kinds)
         name = f"{opened.path.name}-{plan.fingerprint(opened.digest, __version__, skip_bad)[:8]}"
-        folder = out or Path("audits") / name
+        folder = local_path(out or Path("audits") / name, whole=True)
         try:
-            with progress_bar() as progress:
-                task = progress.add_task("auditing", total=len(opened))
-                sketch = Sketch(len(opened))
-                result = run_audit(
-                    opened,
-                    plan,
-                    folder,
-                    engine=engine,
-                    ray_address=ray_address,
-                    skip_bad=skip_bad,
-                    tick=lambda n: progress.advance(task, n),
-                    each=sketch.add,
-                )
-            page = write_page(folder, opened, sketch)
-        except BudgetError as error:
+            result = audit_with_page(
+                opened, plan, folder, engine=engine, ray_address=ray_address, skip_bad=skip_bad, progress=True
+            )
+        except (BudgetError, PlanError) as error:
             raise typer.BadParameter(str(error)) from None
         except FileExistsError as error:
             fail(ExitCode.USAGE, str(error))
     if show:
         print_audit(result, console_of_width(110))
-        console_of_width(None).print(f"page: {page}", highlight=False)
+        console_of_width(None).print(f"page: {shown(result.page)}", highlight=False)
     else:
         say((folder / "summary.json").read_text(encoding="utf-8").rstrip("\n"))
     return result

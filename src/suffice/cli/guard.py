@@ -34,6 +34,7 @@ _ADVICE: Mapping[int, str] = {
 _NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 # where an error of ours is defined -> its name: looked up only if the module is there, so that a quick failure stays so
 _BAD_FILES = {"suffice.store.manifest": "CollectionError", "suffice.verify.report": "UnreadableError"}
+_USAGE = {"suffice.store.remote": "AddressError"}
 _MACHINE = {"suffice.audits.engines": "EngineError"}
 
 
@@ -73,6 +74,8 @@ def _end(error: BaseException) -> None:
     if _is_one_of(error, _BAD_FILES):
         named = {key: str(getattr(error, key)) for key in ("file", "place", "reason") if hasattr(error, key)}
         fail(ExitCode.BAD_FILE, f"bad file: {error}", **named)
+    if _is_one_of(error, _USAGE):
+        fail(ExitCode.USAGE, str(error))
     if isinstance(error, OSError):
         fail(ExitCode.MACHINE, _machine_words(error))
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _is_no_memory(str(error))):

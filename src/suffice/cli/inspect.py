@@ -22,7 +22,9 @@ def inspect(
 ) -> None:
     """Explain one audited state in words and numbers: what binds, which classes matter, what would change that."""
     from suffice.reports.inspection import explain_audited
+    from suffice.store.remote import local_path
 
+    folder = local_path(folder, whole=True)
     with exit_on_bad_file("bad file"):
         opened = _audited_collection(folder, collection)
     try:

@@ -24,6 +24,7 @@ def judge(
     loss: Annotated[float | None, typer.Option(help="Budget for the loss error.")] = None,
     gradient: Annotated[float | None, typer.Option(help="Budget for the feature-gradient error.")] = None,
     probability: Annotated[float | None, typer.Option(help="Budget for the total variation of probabilities.")] = None,
+    kl: Annotated[float | None, typer.Option(help="Budget for the larger of both KL divergences, in nats.")] = None,
     prediction: Annotated[bool, typer.Option(help="The predicted class must be a best one.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the results; without it, judgements/FILE.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -39,7 +40,7 @@ def judge(
     from suffice.words import Verdict
 
     try:
-        budgets = Budgets(loss=loss, gradient=gradient, probability=probability, prediction=prediction)
+        budgets = Budgets(loss=loss, gradient=gradient, probability=probability, kl=kl, prediction=prediction)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     with exit_on_bad_file("bad file"):

@@ -107,16 +107,6 @@ def console_of_width(width: int | None) -> Console:
 
 def progress_bar() -> Progress:
     """A bar on stderr with rate and time left."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from suffice.reports import terminal
 
-    from suffice.reports.console import PlainConsole
-    from suffice.reports.terminal import RateColumn
-
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        RateColumn(),
-        TimeRemainingColumn(),
-        console=PlainConsole(stderr=True),
-    )
+    return terminal.progress_bar()

@@ -53,6 +53,9 @@ def import_file(
     run: Annotated[str | None, typer.Option(help="Name of the run; the file's name without it.")] = None,
     step: Annotated[int, typer.Option(help="Step or epoch.")] = 0,
     key: Annotated[str, typer.Option(help="Where in the file the arrays are, for example model.head.")] = "",
+    kind: Annotated[
+        str, typer.Option(help="contrastive, supervised, or linear: hidden, weight, perhaps bias, labels.")
+    ] = "contrastive",
 ) -> None:
     """Make a collection from arrays: features, labels, directions, concentrations, temperature, perhaps biases."""
     from suffice.store.importing import import_states
@@ -60,14 +63,16 @@ def import_file(
 
     with exit_on_bad_file("bad file"):
         try:
-            count = import_states(file, out, source=source, dataset=dataset, run=run, step=step, append=append, key=key)
+            words = {"source": source, "dataset": dataset, "run": run, "step": step}
+            count = import_states(file, out, append=append, key=key, kind=kind, **words)  # type: ignore[arg-type]
         except FileExistsError as error:
             fail(ExitCode.USAGE, f"{error} (--append)")
         except CollectionError:
             raise
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
-    say(f"{count} states written to {out}; look at them with `suffice states info {out}`")
+    skipped = f" ({count.skipped} with an ignored label left out)" if count.skipped else ""
+    say(f"{count} states written to {out}{skipped}; look at them with `suffice states info {out}`")
 
 
 def _print(summary: Summary) -> None:

@@ -35,13 +35,16 @@ def verify(
     Exit 1 if it says something false, 3 if a file is unreadable or is not the one that was written.
     """
     from suffice.store.builtin import builtin_path
+    from suffice.store.remote import local_path
     from suffice.verify import Report, UnreadableError, collection_of, verify_audit
 
     # nobody who makes an audit shall know which of its states are looked at
     seed = secrets.randbelow(2**32) if seed is None else seed
+    folder = local_path(folder, whole=True)
     try:
         where = collection_of(folder) if collection is None else ""
         path = collection or (builtin_path() if where == "built-in" else Path(where))
+        path = local_path(path, whole=True)
         with progress_bar() as progress:
             task = progress.add_task("checking", total=None)
             report = verify_audit(

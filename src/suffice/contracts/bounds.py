@@ -19,7 +19,9 @@ class SoftmaxHead:
 
     `gradient_scale` is the factor between class-gradient vectors h_j and the gradient (1/tau here), `h_bound` bounds
     every exact |h_j| (1 here), `distances` are rho_j = |hhat_j - sum_i pi_i hhat_i|, which only the centred contract
-    uses, and `log_error` bounds how far each log-probability may be from the one that it stands for.
+    uses, and `log_error` bounds how far each log-probability may be from the one that it stands for. Where `divergence`
+    is set, contracts bound KL as well: that of the softmax of these log-probabilities, or of returned ones, each of
+    which is within `log_after` of its own.
     """
 
     log_probabilities: Float[Tensor, "queries classes"]
@@ -28,6 +30,8 @@ class SoftmaxHead:
     h_bound: float = 1.0
     distances: Float[Tensor, "queries classes"] | None = None
     log_error: Float[Tensor, " queries"] | None = None
+    divergence: bool = False
+    log_after: Float[Tensor, "queries classes"] | None = None
 
     def __getitem__(self, rows: Int[Tensor, " rows"]) -> SoftmaxHead:
         """The head of some rows."""
@@ -38,6 +42,7 @@ class SoftmaxHead:
             gradient_scale=self.gradient_scale[rows],
             distances=None if self.distances is None else self.distances[rows],
             log_error=None if self.log_error is None else self.log_error[rows],
+            log_after=None if self.log_after is None else self.log_after[rows],
         )
 
     @property
@@ -142,12 +147,16 @@ def grown(values: Tensor, factor: Float[Tensor, " queries"]) -> Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds on loss error, probability TV and gradient error, and how much of the margin the errors could use up."""
+    """Bounds on loss error, probability TV and gradient error, and how much of the margin the errors could use up.
+
+    `kl` bounds the larger of KL(pi||P) and KL(P||pi), where that was asked for.
+    """
 
     loss: Float[Tensor, " queries"]
     probability: Float[Tensor, " queries"]
     gradient: Float[Tensor, " queries"]
     margin_use: Float[Tensor, " queries"]
+    kl: Float[Tensor, " queries"] | None = None
 
     def __getitem__(self, rows: Tensor) -> Bounds:
         """Those of some rows."""
@@ -156,6 +165,7 @@ class Bounds:
             probability=self.probability[rows],
             gradient=self.gradient[rows],
             margin_use=self.margin_use[rows],
+            kl=None if self.kl is None else self.kl[rows],
         )
 
     @property

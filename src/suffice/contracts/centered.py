@@ -12,6 +12,7 @@ from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
 from suffice.contracts.centered_series import centered_series
 from suffice.contracts.conditioned import conditioned_bounds, conditioned_in_logs, log_loss_size, log_total_variation
+from suffice.contracts.divergence import log_divergence, returned
 from suffice.contracts.estimate import Scout
 from suffice.contracts.intervals import Intervals, log_fall, probability_intervals
 from suffice.contracts.plain import in_plain_arithmetic
@@ -59,6 +60,11 @@ def centered_in_logs(head: SoftmaxHead, allowances: Allowances) -> Bounds:
             log_redistribution(head, vector), _log_ratio_term(head, allowances.a, intervals, log_away)
         )
         gradient = torch.minimum(gradient, head.outward(head.scaled(log_gradient), allowances))
+    kl = paper.kl
+    if kl is not None:
+        moved = returned(head, to_top, top)
+        for _, intervals in vectors:
+            kl = torch.minimum(kl, head.outward(log_divergence(head, intervals.log_upper, moved), allowances))
     raised = head.outward(torch.ones_like(loss), allowances, conditioned=False)
     movement = without(raised[:, None] * to_top, top, 0.0)
     return Bounds(
@@ -66,6 +72,7 @@ def centered_in_logs(head: SoftmaxHead, allowances: Allowances) -> Bounds:
         probability=probability,
         gradient=gradient,
         margin_use=torch.minimum(paper.margin_use, margin_use(head.log_probabilities, movement, head.log_error)),
+        kl=kl,
     )
 
 

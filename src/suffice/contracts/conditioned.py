@@ -12,6 +12,7 @@ from torch import Tensor
 from suffice.contracts.base import Contract
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.conditioned_series import conditioned_series
+from suffice.contracts.divergence import log_divergence, pairwise, returned
 from suffice.contracts.estimate import Scout
 from suffice.contracts.geometry import geometry_bounds
 from suffice.contracts.intervals import Intervals, log_fall, probability_intervals
@@ -75,7 +76,17 @@ def conditioned_in_logs(head: SoftmaxHead, allowances: Allowances, intervals: In
         probability=torch.minimum(base.probability, head.outward(log_tv.exp(), allowances)),
         gradient=torch.minimum(base.gradient, head.outward(head.scaled(log_gradient), allowances)),
         margin_use=base.margin_use,
+        kl=_kl_in_logs(head, allowances, intervals, base) if head.divergence else None,
     )
+
+
+def _kl_in_logs(head: SoftmaxHead, allowances: Allowances, intervals: Intervals, base: Bounds) -> Tensor:
+    """The smallest of the base bound and those with the vectors d and d_j + d_w (docs/theory, 6.14)."""
+    assert base.kl is not None
+    d, top = allowances.d, head.log_probabilities.argmax(dim=1)
+    own = log_divergence(head, intervals.log_upper, returned(head, d))
+    apart = log_divergence(head, intervals.log_upper, returned(head, pairwise(d, top), top))
+    return torch.minimum(base.kl, head.outward(torch.minimum(own, apart), allowances))
 
 
 CONDITIONED = Contract(

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
+from suffice.contracts.divergence import divergence, pairwise, returned
 from suffice.numerics.softmax import at_class, without
 
 __all__ = ["Scout"]
@@ -95,11 +96,20 @@ class Scout:
             for each in vectors:
                 gradient = torch.minimum(gradient, self._redistributed(each) + self._ratio_term(each, away, b))
         raised = self.raised
+        kl = None
+        if self.head.divergence:
+            d, upper = self._each(b, "d"), self.pi / (1 - moved.down)
+            apart = pairwise(d, self.top)
+            if self.centered and self.unit.to_top is not None:
+                apart = torch.minimum(apart, without(self._each(b, "to_top"), self.top, 0.0))
+            both = [returned(self.head, d), returned(self.head, apart, self.top)]
+            kl = torch.stack([divergence(self.head, upper, each) for each in both]).amin(dim=0) * raised
         return Bounds(
             loss=torch.log1p(size) * raised,
             probability=tv * raised,
             gradient=gradient * self.head.gradient_scale * raised,
             margin_use=self._at(b, "margin"),
+            kl=kl,
         )
 
     def _moved(self, v: Float[Tensor, "queries classes"]) -> _Moved:

@@ -92,7 +92,11 @@ class SoftmaxFamily:
 
     def alone(self) -> Bounds | None:
         """The contract at b = 0, if there is anything then."""
-        return None if self.beside is None else self.contract.bounds(self.head, self.beside)
+        if self.beside is not None:
+            return self.contract.bounds(self.head, self.beside)
+        # what comes after the scores moves a KL also where no score is off
+        nothing = torch.zeros_like(self.head.gradient_scale)
+        return None if self.head.log_after is None else self.contract.bounds(self.head, self.unit.scaled(nothing))
 
     def slopes(self) -> Sensitivity:
         """Those of the conditioned contract (prop:sensitivity)."""
@@ -111,7 +115,9 @@ class SoftmaxFamily:
         # the smallest movement of any kind: matched gaps may be far below the d_j
         kinds = [kind for kind in (self.unit.d, self.unit.to_target, self.unit.to_top) if kind is not None]
         positive = torch.stack([torch.where(kind > 0, kind, torch.inf).amin(dim=1) for kind in kinds]).amin(dim=0)
-        reach = (2000 - 4 * self.head.log_probabilities.amin(dim=1)) / positive
+        # a class of probability 0 is not there
+        log_pi = self.head.log_probabilities
+        reach = (2000 - 4 * torch.where(log_pi > -torch.inf, log_pi, 0.0).amin(dim=1)) / positive
         return torch.where(positive < torch.inf, reach, 1.0)
 
     def log_tail(self) -> Float[Tensor, " queries"]:

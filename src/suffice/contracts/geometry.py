@@ -7,6 +7,7 @@ from torch import Tensor
 
 from suffice.contracts.base import Contract
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, least_margin
+from suffice.contracts.divergence import returned, uniform_divergence
 from suffice.numerics.softmax import at_class
 
 __all__ = ["GEOMETRY", "geometry_bounds"]
@@ -15,7 +16,8 @@ __all__ = ["GEOMETRY", "geometry_bounds"]
 def geometry_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     """|dL| <= d_y + d, TV <= tanh(d/2), |dg| <= (2 H tanh(d/2) + max a + a_y)/tau; margin > 2d keeps the prediction.
 
-    d is the largest of the d_j. Assumes |e_j| <= d_j, ratio errors at most a_j and |h_j| <= H.
+    KL <= min(d^2/2, 2 d), where it is asked for. d is the largest of the d_j. Assumes |e_j| <= d_j, ratio errors at
+    most a_j and |h_j| <= H.
     """
     d = allowances.d.amax(dim=1)
     tv = torch.tanh(d / 2)
@@ -35,6 +37,7 @@ def geometry_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
         probability=torch.where(head.known, outward(tv).clamp_max(1), torch.inf),
         gradient=outward((2 * head.h_bound * tv + ratio) * head.gradient_scale),
         margin_use=torch.where(gap > 0, outward(2 * d) / gap, torch.inf),
+        kl=outward(uniform_divergence(returned(head, allowances.d).amax(dim=1))) if head.divergence else None,
     )
 
 

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.divergence import divergence, pairwise, returned
 from suffice.contracts.geometry import geometry_bounds
 from suffice.numerics.softmax import at_class, without
 
@@ -57,8 +58,13 @@ def in_plain_arithmetic(
         whole: Tensor = getattr(found, name)
         return whole.index_put((rows,), bound)
 
-    use = found.margin_use.index_put((rows,), rest.margin_use)
-    return Bounds(loss=joined("loss"), probability=joined("probability"), gradient=joined("gradient"), margin_use=use)
+    return Bounds(
+        loss=joined("loss"),
+        probability=joined("probability"),
+        gradient=joined("gradient"),
+        margin_use=found.margin_use.index_put((rows,), rest.margin_use),
+        kl=None if found.kl is None else joined("kl"),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +108,12 @@ def plain_bounds(
     mass, a_y = weights.others.sum(dim=1), at_class(a, target)
     gradient = 2 * head.h_bound * tv + ((weights.others * a).sum(dim=1) + mass * a_y)
     use = base.margin_use
+    kl = None
+    if head.divergence:
+        first = head.log_probabilities.argmax(dim=1)
+        upper, apart = pi / moved.left, returned(head, pairwise(d, first), first)
+        kl = torch.minimum(divergence(head, upper, returned(head, d)), divergence(head, upper, apart))
+        largest = torch.maximum(largest, apart.amax(dim=1))
     if centered:
         assert head.distances is not None
         top = head.log_probabilities.argmax(dim=1)
@@ -118,12 +130,14 @@ def plain_bounds(
             upper = (weights.others * a / each.left).sum(dim=1)
             ratio = torch.minimum(upper, away * a_max) + away * a_y
             gradient = torch.minimum(gradient, _redistributed(weights, each, head.distances) + ratio)
+            if kl is not None:
+                kl = torch.minimum(kl, divergence(head, pi / each.left, returned(head, to_top, top)))
         use = torch.minimum(use, _margin_use(head, allowances, to_top, top))
         largest = torch.maximum(largest, torch.maximum(to_target.amax(dim=1), to_top.amax(dim=1)))
         sizes = torch.maximum(sizes, head.distances.amax(dim=1))
     sizes = sizes.clamp_min(max(1.0, head.h_bound))
     inside = (largest <= LARGEST_MOVEMENT) & (sizes <= _LARGEST) & head.known
-    inside &= torch.stack([size, tv, gradient / sizes]).amin(dim=0) >= _LEAST
+    inside &= torch.stack([size, tv, gradient / sizes, *([] if kl is None else [kl])]).amin(dim=0) >= _LEAST
 
     def outward(bound: Tensor) -> Tensor:
         return head.outward(bound, allowances) * (1 + head.roundings)
@@ -133,6 +147,7 @@ def plain_bounds(
         probability=torch.minimum(base.probability, outward(tv)),
         gradient=torch.minimum(base.gradient, outward(gradient * head.gradient_scale)),
         margin_use=use,
+        kl=None if kl is None or base.kl is None else torch.minimum(base.kl, outward(kl)),
     )
     return bounds, inside
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, SoftmaxHead
+from suffice.contracts.divergence import curvature
 from suffice.contracts.plain import exclusive
 from suffice.numerics.softmax import at_class, without
 
@@ -17,11 +18,15 @@ __all__ = ["Sensitivity", "first_order"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
-    """c_L, c_P and c_g (eq:sensitivity-loss, eq:first-order-coefficients): B = c b + O(b^2)."""
+    """c_L, c_P and c_g (eq:sensitivity-loss, eq:first-order-coefficients): B = c b + O(b^2).
+
+    `kl`, where it was asked for, is of second order: B = c b^2 + O(b^3).
+    """
 
     loss: Float[Tensor, " queries"]
     probability: Float[Tensor, " queries"]
     gradient: Float[Tensor, " queries"]
+    kl: Float[Tensor, " queries"] | None = None
 
 
 def first_order(head: SoftmaxHead, unit: Allowances) -> Sensitivity:
@@ -40,4 +45,5 @@ def first_order(head: SoftmaxHead, unit: Allowances) -> Sensitivity:
         loss=loss,
         probability=probability,
         gradient=(2 * head.h_bound * probability + ratio) * head.gradient_scale,
+        kl=curvature(head, unit) if head.divergence else None,
     )

@@ -1,8 +1,19 @@
-"""What someone training a von Mises-Fisher model imports: losses, class statistics, and a monitor of tolerance."""
+"""What someone who trains a head imports: losses, class statistics, monitors, and bounds on whole runs."""
 
+from suffice.nn.drift import Drifted, TrajectoryReport
 from suffice.nn.monitor import MonitorReport, ToleranceMonitor
 from suffice.nn.proco import ProCoLoss
 from suffice.nn.statistics import ClassStatistics
 from suffice.nn.supervised import SupervisedVMFLoss
+from suffice.nn.trajectory import TrajectoryBound
 
-__all__ = ["ClassStatistics", "MonitorReport", "ProCoLoss", "SupervisedVMFLoss", "ToleranceMonitor"]
+__all__ = [
+    "ClassStatistics",
+    "Drifted",
+    "MonitorReport",
+    "ProCoLoss",
+    "SupervisedVMFLoss",
+    "ToleranceMonitor",
+    "TrajectoryBound",
+    "TrajectoryReport",
+]

@@ -6,17 +6,22 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from suffice.budgets import Budgets
+from suffice.budgets import Budgets, check_budgets
 from suffice.certificates.certify import certify
+from suffice.certificates.judge import judge
 from suffice.nn.proco import ProCoLoss
 from suffice.pairs.base import Pair
+from suffice.pairs.constants import valid_orders
 from suffice.pairs.debye import DebyePair
 from suffice.states import States
 from suffice.tolerances.tolerance import tolerance
+from suffice.words import Verdict
 
 __all__ = ["MonitorReport", "ToleranceMonitor"]
 
 _QUANTILES = (0.05, 0.5, 0.95)
+# Bessel functions that a report may ask Arb for: about a second
+_MOST_IN_ARB = 16_384
 
 
 class MonitorReport(dict[str, float | int | str]):
@@ -47,6 +52,10 @@ class ToleranceMonitor:
     left out, "suffice/skipped" counts them, and a batch without a state, or with class statistics that are no bank, is
     reported with 0 "suffice/states".
 
+    Where the pair has no proof at the loss's dimension (none has below p = 5) there is no tolerance: "suffice/scope" is
+    then "no proof at p = 3", say, and instead the loss's own outputs are judged against Arb, which takes a moment: the
+    shares "suffice/judged_certified" and "suffice/judged_violated" of "suffice/judged" states, fewer for many classes.
+
     `state_dict` keeps the count of calls for a checkpoint. A report is a dict; `report.numbers` leaves out its words.
 
     >>> loss = ProCoLoss(num_classes=10, dim=128)
@@ -70,6 +79,7 @@ class ToleranceMonitor:
     ) -> None:
         if every < 1 or sample < 1:
             raise ValueError(f"Expected every >= 1 and sample >= 1, but got {every} and {sample}")
+        check_budgets(budgets)
         self.loss, self.budgets, self.every, self.sample = loss, budgets, every, sample
         self.pair: Pair = DebyePair() if pair is None else pair
         self.contract = contract
@@ -84,6 +94,8 @@ class ToleranceMonitor:
         states, skipped = self._states(features, labels)
         if states is None:
             return MonitorReport({"suffice/step": self.step, "suffice/states": 0, "suffice/skipped": skipped})
+        if not self._proved(states):
+            return self._judged(states, skipped, torch.promote_types(features.dtype, torch.float32))
         certificate = certify(states, self.budgets, self.pair, self.contract)
         result = tolerance(states, self.budgets, self.pair, self.contract)
         bounded = result.b[torch.as_tensor(result.status == "bounded", device=result.b.device)]
@@ -105,6 +117,42 @@ class ToleranceMonitor:
             values = torch.quantile(bounded, torch.tensor(_QUANTILES, dtype=bounded.dtype, device=bounded.device))
             report |= {f"suffice/b_q{100 * q:02.0f}": v for q, v in zip(_QUANTILES, values.tolist(), strict=True)}
         return report
+
+    def _proved(self, states: States) -> bool:
+        """Whether the pair is proved at this dimension; one of another kind than the ladder says so itself."""
+        return not isinstance(self.pair, DebyePair) or self.pair.order in valid_orders(states.bank.nu)
+
+    def _judged(self, states: States, skipped: int, dtype: torch.dtype) -> MonitorReport:
+        """What can be said without a proof about the formula: whether the numbers in use keep the budgets."""
+        rows = max(1, min(len(states), _MOST_IN_ARB // states.num_classes))
+        some = states[:rows]
+        found = judge(some, self.budgets, **self._outputs(some, dtype))
+        return MonitorReport(
+            {
+                "suffice/step": self.step,
+                "suffice/states": len(states),
+                "suffice/skipped": skipped,
+                "suffice/scope": f"no proof at p = {states.dim}",
+                "suffice/judged": rows,
+                "suffice/judged_certified": found.counts[Verdict.CERTIFIED] / rows,
+                "suffice/judged_violated": found.counts[Verdict.VIOLATED] / rows,
+            }
+        )
+
+    def _outputs(self, states: States, dtype: torch.dtype) -> dict[str, Tensor]:
+        """What the loss computes at these states, in the dtype in which it does so."""
+        with torch.enable_grad():
+            unit = states.features.to(dtype, copy=True).requires_grad_()
+            logits = self.loss.adjust(self.loss.unit_logits(unit))
+            losses = torch.nn.functional.cross_entropy(logits, states.labels, reduction="none")
+            (gradient,) = torch.autograd.grad(losses.sum(), unit)
+        logits = logits.detach()
+        return {
+            "loss": losses.detach(),
+            "gradient": gradient,
+            "log_probabilities": logits.log_softmax(dim=1),
+            "prediction": logits.argmax(dim=1),
+        }
 
     def state_dict(self) -> dict[str, int]:
         """What a resumed run needs to report on the same steps."""

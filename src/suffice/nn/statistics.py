@@ -150,6 +150,11 @@ class ClassStatistics(nn.Module):
         return self.counts[_PREVIOUS] > 0
 
     @property
+    def running(self) -> Bool[Tensor, ""]:
+        """Whether the epoch that is running has seen anything."""
+        return (self.counts[_CURRENT] > 0).any()
+
+    @property
     def directions(self) -> Float[Tensor, "classes dim"]:
         """Unit mean directions."""
         return nn.functional.normalize(self.means[_PREVIOUS], dim=1)

@@ -16,10 +16,14 @@ from suffice.states import ClassBank, States
 __all__ = ["SupervisedVMFLoss"]
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _draw(mu: Tensor, kappa: Tensor, count: int, generator: torch.Generator | None) -> Tensor:
-    """The sampler, left to eager mode: how often it rejects depends on the data."""
-    return sample_vmf(mu, kappa, count, generator=generator)
+    """The sampler, which a trace leaves out."""
+    if not torch.compiler.is_compiling():
+        return sample_vmf(mu, kappa, count, generator=generator)
+    from suffice.nn.eager import draw_eagerly
+
+    found: Tensor = draw_eagerly(mu, kappa, count, generator)
+    return found
 
 
 class SupervisedVMFLoss(nn.Module):

@@ -25,8 +25,8 @@ class Objective(Protocol):
         ...
 
     @property
-    def labels(self) -> Int[Tensor, " queries"]:
-        """The target class of each."""
+    def labels(self) -> Int[Tensor, " queries"] | None:
+        """The target class of each; None where an objective can do without."""
         ...
 
     @property

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from suffice.numerics.checks import Real, finite
+from suffice.objectives.rows import BLOCK_ENTRIES, ClassRows
 from suffice.states import class_labels, positive_each
 
-__all__ = ["HeadStates", "LinearHead"]
+__all__ = ["Coordinate", "HeadStates", "LinearHead"]
+
+# What a gradient is taken in: the hidden vector, or the head's weights and biases.
+Coordinate = Literal["hidden", "weights"]
 
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-# A block of rows in float64 has about this many entries, and so have working tensors [rows, classes].
-_BLOCK_ENTRIES = 4_194_304
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class LinearHead:
+@dataclass(frozen=True, init=False, eq=False)
+class LinearHead(ClassRows):
     """Weight [V, p] and bias [V] of V >= 2 classes. The stored numbers are what the exact head is made of.
 
     The weight stays in its dtype (float64, float32, float16 or bfloat16) and is widened block by block, so that a
@@ -62,22 +66,28 @@ class LinearHead:
     def dim(self) -> int:
         return int(self.weight.shape[1])
 
-    def blocks(self, entries: int = _BLOCK_ENTRIES) -> Iterator[slice]:
-        """Runs of classes whose rows have about this many entries: what streams over classes goes by these."""
-        size = max(1, entries // self.dim)
-        for start in range(0, self.num_classes, size):
-            yield slice(start, min(start + size, self.num_classes))
-
     def rows(self, classes: slice | Tensor) -> Float[Tensor, "some dim"]:
         """Some rows of the weight, in float64, exactly."""
         return self.weight[classes].double()
+
+    @cached_property
+    def masked(self) -> Bool[Tensor, " classes"]:
+        """The classes of probability 0."""
+        return self.bias == -torch.inf
+
+    @cached_property
+    def spread(self) -> float:
+        """max |w_j - m| over the classes that are not masked, from above."""
+        return float(self.radii[~self.masked].max())
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class HeadStates:
     """N hidden vectors h [N, p] against one head, with labels or without, at temperature T (one, or one a state).
 
-    What came before the hidden vector is not part of a state: everything that is said of one is said given h.
+    What came before the hidden vector is not part of a state: everything that is said of one is said given h. Gradients
+    are with respect to h, or, with coordinate="weights", to all of the head's weights and biases. Without labels there
+    is no loss: budgets are then on probabilities, KL and predictions only.
 
     >>> states = HeadStates(LinearHead(torch.eye(3)), torch.ones(2, 3), torch.tensor([0, 2]))
     >>> len(states), states.num_classes
@@ -88,9 +98,19 @@ class HeadStates:
     hidden: Float[Tensor, "queries dim"]
     labels: Int[Tensor, " queries"] | None
     temperature: Float[Tensor, " queries"]
+    coordinate: Coordinate
     chunk: int = field(repr=False)
 
-    def __init__(self, bank: LinearHead, hidden: Real, labels: object | None = None, temperature: Real = 1.0) -> None:
+    def __init__(
+        self,
+        bank: LinearHead,
+        hidden: Real,
+        labels: object | None = None,
+        temperature: Real = 1.0,
+        *,
+        coordinate: Coordinate = "hidden",
+    ) -> None:
+        _check_coordinate(coordinate)
         if not isinstance(bank, LinearHead):
             raise TypeError(f"Expected the head to be a LinearHead, but got {type(bank).__name__}")
         h = _stored("hidden", hidden, 2).double()
@@ -110,12 +130,18 @@ class HeadStates:
         object.__setattr__(self, "hidden", h)
         object.__setattr__(self, "labels", known)
         object.__setattr__(self, "temperature", tau)
-        object.__setattr__(self, "chunk", max(1, _BLOCK_ENTRIES // bank.num_classes))
+        object.__setattr__(self, "coordinate", coordinate)
+        object.__setattr__(self, "chunk", max(1, BLOCK_ENTRIES // bank.num_classes))
 
     @property
     def head(self) -> LinearHead:
         """What all states share."""
         return self.bank
+
+    @property
+    def features(self) -> Float[Tensor, "queries dim"]:
+        """The hidden vectors, by the name that other objectives have for theirs."""
+        return self.hidden
 
     @property
     def num_classes(self) -> int:
@@ -135,11 +161,18 @@ class HeadStates:
                 f"Expected a slice or a list of rows, but got the integer {rows}; use states[{rows}:{rows + 1}]"
             )
         part = object.__new__(HeadStates)
-        for name in ("bank", "chunk"):
+        for name in ("bank", "coordinate", "chunk"):
             object.__setattr__(part, name, getattr(self, name))
         for name in ("hidden", "labels", "temperature"):
             values = getattr(self, name)
             object.__setattr__(part, name, None if values is None else values[rows])
+        return part
+
+    def taken_in(self, coordinate: Coordinate) -> HeadStates:
+        """The same states with gradients in another coordinate."""
+        _check_coordinate(coordinate)
+        part = self[:]
+        object.__setattr__(part, "coordinate", coordinate)
         return part
 
     def chunks(self) -> Iterator[HeadStates]:
@@ -148,6 +181,11 @@ class HeadStates:
             raise ValueError("Expected at least one state, but got none")
         for start in range(0, len(self), self.chunk):
             yield self[start : start + self.chunk]
+
+
+def _check_coordinate(coordinate: object) -> None:
+    if coordinate not in get_args(Coordinate):
+        raise ValueError(f"Expected coordinate in {list(get_args(Coordinate))}, but got {coordinate!r}")
 
 
 def _stored(name: str, value: object, ndim: int) -> Tensor:

@@ -98,6 +98,7 @@ class AnalyticRealized(Realized):
     """Some states under a pair, at the place of the exact geometry."""
 
     _shared = frozenset({"pair"})
+    unit_words = "uniform primitive error"
 
     def __init__(self, states: States, pair: Pair, geometry: Geometry, off: GeometryError, outside: Tensor) -> None:
         self.states, self.pair, self.geometry, self.off, self.outside = states, pair, geometry, off, outside

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -20,7 +21,7 @@ from suffice.numerics.outward import above, below
 from suffice.numerics.softmax import at_class
 from suffice.words import Departure, Scope
 
-__all__ = ["After", "Realization", "Realized"]
+__all__ = ["After", "Realization", "Realized", "Wording"]
 
 
 @runtime_checkable
@@ -50,16 +51,38 @@ class Realization(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """What an explanation calls the parts of a state: those of a von Mises-Fisher objective, unless told otherwise."""
+
+    feature: str = "|f|"
+    largest: str = "largest endpoint gap"
+    unit: str = "gap"
+    allowances: str = "the pair's allowances"
+    remedy: str = "a higher order"
+    tie: str = "the two best scores are tied"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class After:
-    """What comes after the scores: absolute errors of loss, probabilities (TV) and gradient."""
+    """What comes after the scores: absolute errors of loss, probabilities (TV) and gradient, and of log-probabilities.
+
+    Without the last there is no bound on KL, which is that of the softmax of the returned log-probabilities.
+    """
 
     loss: Float[Tensor, " queries"]
     probability: Float[Tensor, " queries"]
     gradient: Float[Tensor, " queries"]
+    log_probabilities: Float[Tensor, "queries classes"] | None = None
 
     def __getitem__(self, rows: Tensor) -> After:
         """That of some rows."""
-        return After(loss=self.loss[rows], probability=self.probability[rows], gradient=self.gradient[rows])
+        of_logs = None if self.log_probabilities is None else self.log_probabilities[rows]
+        return After(
+            loss=self.loss[rows],
+            probability=self.probability[rows],
+            gradient=self.gradient[rows],
+            log_probabilities=of_logs,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +105,17 @@ class Realized(ABC):
     """
 
     _shared: ClassVar[frozenset[str]] = frozenset()
-    # whether it is one softmax, which can be explained class by class
+    # whether it is one softmax, which can be explained class by class, and in which words
     by_class: ClassVar[bool] = True
+    # what b of the unit family is a bound on, in words for a page
+    unit_words: ClassVar[str] = "error of the unit family"
+    wording: ClassVar[Wording] = Wording()
     # the budgets that there is a bound for
-    covers: ClassVar[frozenset[str]] = frozenset({"loss", "probability", "gradient", "prediction"})
+    covers: ClassVar[frozenset[str]] = frozenset({"loss", "probability", "gradient", "kl", "prediction"})
 
     states: Any
+    # whether bounds on KL are formed as well
+    divergence: bool = False
     after: After | None = None
     status: np.ndarray[Any, Any] | None = None
     # the numbers that a program has returned, where one was executed
@@ -106,6 +134,10 @@ class Realized(ABC):
     def unit(self, needs: Needs = Needs.NOTHING) -> Allowances:
         """The unit family at b = 1."""
 
+    def of_family(self, family: str) -> Self:
+        """The same with another unit family, where there are several."""
+        raise ValueError(f"Expected no family, of which {type(self.states).__name__} have one only, but got {family!r}")
+
     def beside(self, _needs: Needs = Needs.NOTHING) -> Allowances | None:
         """The part of its own allowances that is there beside the unit family, whatever b."""
         return None
@@ -123,6 +155,24 @@ class Realized(ABC):
                 f"but got {missing}; leave them out"
             )
 
+    def asked(self, budgets: Budgets) -> Self:
+        """The same, ready for these budgets; raises if there is one that this objective has no bound for."""
+        self.refuse(budgets)
+        if self.divergence or budgets.kl is None:
+            return self
+        other = copy.copy(self)
+        for name in [name for name in vars(other) if name.startswith("_found_")]:
+            del vars(other)[name]
+        other.divergence = True
+        return other
+
+    def _asked_head(self, needs: Needs) -> SoftmaxHead:
+        """The head, with what a bound on KL needs where there is a budget on it."""
+        head = self.head(needs)
+        if not self.divergence:
+            return head
+        return replace(head, divergence=True, log_after=None if self.after is None else self.after.log_probabilities)
+
     def __len__(self) -> int:
         return len(self.states)
 
@@ -130,6 +180,9 @@ class Realized(ABC):
         """The same for some rows."""
         part = object.__new__(type(self))
         for name, value in vars(self).items():
+            if isinstance(value, bool):
+                part.__dict__[name] = value
+                continue
             index = rows.numpy(force=True) if isinstance(value, np.ndarray) else rows
             part.__dict__[name] = value if value is None or name in self._shared else value[index]
         return part
@@ -154,11 +207,11 @@ class Realized(ABC):
     def bounds(self, contract: Contract, allowances: Allowances | None = None) -> Bounds:
         """A contract at these (its own) allowances, plus what comes after the scores; infinite where it left."""
         if allowances is not None:
-            return self.completed(contract.bounds(self.head(contract.needs), allowances))
+            return self.completed(contract.bounds(self._asked_head(contract.needs), allowances))
         # formed once: a certificate and the last tier of a cascade ask the same
         kept: _Found | None = vars(self).get(f"_found_{contract.name}")
         if kept is None or kept.contract is not contract:
-            found = contract.bounds(self.head(contract.needs), self.own(contract.needs))
+            found = contract.bounds(self._asked_head(contract.needs), self.own(contract.needs))
             kept = _Found(contract=contract, bounds=found)
             vars(self)[f"_found_{contract.name}"] = kept
         return self.completed(kept.bounds)
@@ -175,22 +228,26 @@ class Realized(ABC):
             kept = found if inside is None else torch.where(inside, found, torch.inf)
             return kept.nan_to_num(nan=torch.inf, posinf=torch.inf)
 
-        use = bounds.margin_use
+        use, kl = bounds.margin_use, bounds.kl
+        if kl is not None and inside is not None:
+            kl = torch.where(inside, kl, torch.inf)
         return Bounds(
             loss=total("loss"),
             probability=total("probability"),
             gradient=total("gradient"),
             margin_use=use if inside is None else torch.where(inside, use, torch.inf),
+            kl=kl,
         )
 
     def own_family(self, contract: Contract) -> Family:
         """Multiples of all of its own allowances: their inverse is the headroom."""
-        return SoftmaxFamily(contract=contract, head=self.head(contract.needs), unit=self.own(contract.needs))
+        return SoftmaxFamily(contract=contract, head=self._asked_head(contract.needs), unit=self.own(contract.needs))
 
     def unit_family(self, contract: Contract) -> Family:
         """Multiples of the unit family, beside what is there anyway: their inverse is the tolerance."""
         needs = contract.needs
-        return SoftmaxFamily(contract=contract, head=self.head(needs), unit=self.unit(needs), beside=self.beside(needs))
+        head = self._asked_head(needs)
+        return SoftmaxFamily(contract=contract, head=head, unit=self.unit(needs), beside=self.beside(needs))
 
     def sensitivity(self, contract: Contract) -> Sensitivity:
         """How fast the bounds grow along the unit family, to first order."""
@@ -204,8 +261,12 @@ class Realized(ABC):
         left: dict[str, Tensor] = {}
         some = torch.ones_like(after.loss, dtype=torch.bool) if inside is None else inside.clone()
         for name, limit in budgets.limits(after.loss).items():
+            if name == "kl":
+                # its bound has what comes after the scores in it
+                left[name] = limit
+                continue
             # a bound of the scores within the rest is in the budget after `above` in `completed`
             rest = below(below(limit)) - getattr(after, name)
             some &= rest > 0
             left[name] = torch.where(rest > 0, rest, 1.0)
-        return Budgets(**left, prediction=budgets.prediction), some
+        return Budgets(**left, prediction=budgets.prediction, estimated=budgets.estimated), some

@@ -6,7 +6,7 @@ c_n times sums of powers of 1/s(r) and 1/s(k) that go from one order to the next
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -45,9 +45,9 @@ class Ladder:
     head: SoftmaxHead
     allowances: Allowances
 
-    def family(self, contract: Contract) -> SoftmaxFamily:
-        """Multiples of all of these, for a contract that needs nothing else."""
-        return SoftmaxFamily(contract=contract, head=self.head, unit=self.allowances)
+    def family(self, contract: Contract, *, divergence: bool = False) -> SoftmaxFamily:
+        """Multiples of all of these, for a contract that needs nothing else; with KL bounds if there is a budget."""
+        return SoftmaxFamily(contract=contract, head=replace(self.head, divergence=divergence), unit=self.allowances)
 
     def rows(self, order: int) -> slice:
         """Where the states of an order are."""

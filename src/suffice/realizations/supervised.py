@@ -98,6 +98,7 @@ class SupervisedRealized(Realized):
 
     _shared = frozenset({"pair"})
     by_class = False
+    unit_words = "uniform primitive error"
     covers = frozenset({"loss"})
     states: SupervisedStates
 

@@ -52,7 +52,11 @@ def explain_found(found: dict[str, Any], plan: Plan, collection: Collection) -> 
     lines = [
         "{}: {} on {}, run {}, step {}".format(*map(one_line, (found[name] for name in _NAMES))),
         f"p = {found['dim']}, {found['classes']} classes, tau = {found['temperature']:g}, "
-        f"label {found['label']}, target probability {found['target_probability']:.3g}",
+        + (
+            f"label {found['label']}, target probability {found['target_probability']:.3g}"
+            if found["label"] >= 0
+            else "no label"
+        ),
         f"b* = {found['b']:.4g} ({found['status']}, {found['binding']} binds; "
         f"first order {found['b_first_order']:.4g})",
         f"verdict {found['verdict']}, decided by {found['tier']}, "
@@ -68,7 +72,7 @@ def _enclosed(found: dict[str, Any], plan: Plan) -> list[str]:
     """The ends of the true errors, where an enclosure decided; what follows is what the contract alone says."""
     if found["tier"] not in (Tier.ENCLOSURE, Tier.OUTPUT):
         return []
-    limits = {name: getattr(plan, name) for name in ("loss", "probability", "gradient")}
+    limits = {name: getattr(plan, name) for name in ("loss", "probability", "gradient", "kl")}
     words = [
         f"{name} error between {found[f'{name}_low']:.4g} and {found[f'{name}_bound']:.4g} of {limit:g}"
         for name, limit in limits.items()

@@ -17,7 +17,7 @@ from suffice.words import Verdict
 
 __all__ = ["judgement_record", "print_judgement", "write_judgement_page"]
 
-_WORDS = {"loss": "loss error", "probability": "total variation", "gradient": "gradient error"}
+_WORDS = {"loss": "loss error", "probability": "total variation", "gradient": "gradient error", "kl": "KL"}
 _POINTS = 400
 _WIDTH, _HEIGHT = 900, 260
 _COVERED = (

@@ -2,115 +2,131 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import math
-import re
-import secrets
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
-from plotly.offline import get_plotlyjs
 
 from suffice.audits.ledger import read_results
 from suffice.audits.plan import Plan
 from suffice.audits.rows import ORDERS
-from suffice.reports.inspection import explain_found
-from suffice.store.manifest import write_whole
+from suffice.reports.advice import limits_of
+from suffice.reports.embedded import coded, packed, rounded, write_html
+from suffice.reports.sketch import Sketch
+from suffice.reports.weights import SHOWN, class_weights
+from suffice.store.kinds import kind_named
 from suffice.store.reader import Collection
-from suffice.words import Outcome
+from suffice.words import Verdict
 
-__all__ = ["Sketch", "write_page"]
+__all__ = ["write_page"]
 
-Columns = dict[str, np.ndarray[Any, Any]]
+Array = np.ndarray[Any, Any]
+Columns = dict[str, Array]
 
-# More points than this make a page slow; of a larger audit every n-th state is drawn, and the page says so.
-_MOST_POINTS = 6000
-_HARDEST = 10
-_POINT_COLUMNS = ("id", "source", "dataset", "dim", "temperature", "b", "b_conditioned")
-
-
-class Sketch:
-    """What the page draws of the results, gathered in one pass over their files: every n-th state, and the hardest."""
-
-    def __init__(self, states: int) -> None:
-        self.stride = max(1, math.ceil(states / _MOST_POINTS))
-        self.points: list[dict[str, Any]] = []
-        self.hardest: list[dict[str, Any]] = []
-        self._number = 0
-
-    def add(self, columns: Columns) -> None:
-        """One result file."""
-        count = len(columns["id"])
-        orders = [order for order in ORDERS if f"headroom_{order}" in columns]
-        for row in range((-self._number) % self.stride, count, self.stride):
-            self.points.append(_point(columns, row, orders))
-        self._number += count
-        smallest = np.argsort(columns["b"], kind="stable")[:_HARDEST]
-        self.hardest += [{name: column[row] for name, column in columns.items()} for row in smallest]
-        self.hardest = sorted(self.hardest, key=lambda found: (float(found["b"]), str(found["id"])))[:_HARDEST]
+_CODED = ("source", "dataset", "run", "dim", "temperature", "verdict", "tier", "status", "binding", "missed", "next")
+_WHOLE = ("step", "label", "classes", "orders")
+# the first page of states that are not certified, which needs no script
+_FIRST = 20
+# log10 of what a target leaves to others: at one in a hundred states below, the axis is logarithmic
+_SATURATED = -2.0
 
 
-def write_page(folder: Path, collection: Collection, sketch: Sketch | None = None) -> Path:
-    """Write the page of a finished audit; `sketch` is made from its results if it is not at hand."""
+def write_page(folder: Path, collection: Collection, sketch: Sketch | None = None, plan: Plan | None = None) -> Path:
+    """Write the page of a finished audit; `sketch` and `plan` are read from its folder if they are not at hand."""
     record = json.loads((folder / "summary.json").read_text())
+    summary = record["summary"]
+    plan = plan or (Plan.from_record(record["plan"]) if sketch is None else sketch.plan)
     if sketch is None:
-        sketch = Sketch(record["summary"]["states"])
+        sketch = Sketch(summary["states"], plan)
         for columns in read_results(folder, judged=True):
             sketch.add(columns)
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("suffice.reports"), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    plan = Plan.from_record(record["plan"])
-    orders = [order for order in ORDERS if str(order) in record["summary"]["open_by_order"]]
-    drawn = {"points": sketch.points, "orders": orders, "rungs": record["summary"].get("rungs", {})}
-    hardest = [{"id": str(found["id"]), "text": explain_found(found, plan, collection)} for found in sketch.hardest]
-    later = secrets.token_hex(16)
-    page = environment.get_template("page.html").render(
-        policy=later,
+    states, drawn, listed = sketch.states()
+    classes, unit = class_weights(states, plan, collection) if states else ({}, "")
+    saturated = bool(states) and float((classes["rest"][:drawn] < _SATURATED).mean()) >= 0.01
+    orders = [order for order in ORDERS if str(order) in summary["open_by_order"]]
+    rest = {
+        "states": summary["states"],
+        "drawn": drawn,
+        "stride": sketch.stride,
+        "contract": plan.chosen.name,
+        "budgets": limits_of(plan),
+        "orders": orders,
+        "order_names": [f"debye{order}" for order in orders],
+        "rungs": summary["rungs"],
+        "unit": unit,
+        "saturated": saturated,
+        # where all verdicts are the same they say nothing as colours
+        "palette": "verdict" if summary["certified"] < summary["states"] else "dim",
+        "audit": str(folder),
+        "list": listed.tolist(),
+    }
+    notes = [note for name in collection.kinds if (note := kind_named(name).note)]
+    return write_html(
+        folder / "report.html",
+        "page.html",
         record=record,
-        summary=record["summary"],
+        summary=summary,
         question=plan.words(),
-        answer=_answer(record["summary"]),
-        scope=plan.covered,
+        answer=_answer(summary),
+        scope=" ".join([plan.covered, *notes]),
+        contract=plan.chosen.name,
+        prediction=plan.prediction,
+        orders=orders,
         stride=sketch.stride,
-        hardest=hardest,
-        # a tag or the start of a comment inside of a string would end the script, or never let it end
-        data=json.dumps(drawn).replace("<", "\\u003c"),
-        plotly=get_plotlyjs(),
-    )
-    path = folder / "report.html"
-    page = page.replace(later, _policy(page), 1)
-    # the name of a folder need not be text
-    write_whole(path, page.encode(errors="backslashreplace"))
-    return path
-
-
-def _policy(page: str) -> str:
-    """What a browser allows this page: its own scripts, told by their hashes, its styles, no network at all."""
-    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
-    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
+        unit=unit,
+        saturated=saturated,
+        certified_below_one=sketch.certified_below_one,
+        listed=len(listed),
+        listed_all=len(listed) == summary["states"] - summary["certified"],
+        open=[_in_words(states, row) for row in listed[:_FIRST]],
+        none_open="Every state is certified." if summary["states"] else "There was no state to judge.",
+        data=packed({**rest, **_columns(states, plan, classes)}),
     )
 
 
-def _point(columns: Columns, row: int, orders: list[int]) -> dict[str, Any]:
-    """One state, as little as the charts need."""
-    point = {name: _plain(columns[name][row]) for name in (*_POINT_COLUMNS, "target_probability")}
-    point["binding"] = str(columns["binding"][row])
-    point["verdict"] = str(columns["verdict"][row])
-    point["bounded"] = bool(columns["status"][row] == Outcome.BOUNDED)
-    point["headroom"] = [_plain(columns[f"headroom_{order}"][row]) for order in orders]
-    # the ratio itself, with its digits: a quotient of two rounded numbers would show their rounding
-    with np.errstate(divide="ignore", invalid="ignore"):
-        point["first_order"] = _plain(columns["b_first_order"][row] / columns["b_conditioned"][row], digits=12)
-    return point
+def _columns(states: Columns, plan: Plan, classes: Columns) -> dict[str, Any]:
+    """All that the page knows of its states, column by column, with the digits that it can show."""
+    empty: Array = np.zeros(0)
+    numbers = {name: states.get(name, empty).astype(np.int64).tolist() for name in _WHOLE}
+    numbers |= {name: rounded(states.get(name, empty)) for name in ("b", "off")}
+    numbers |= {name: _with_infinity(states.get(name, empty)) for name in ("headroom", "factor")}
+    for name in limits_of(plan):
+        numbers |= {f"{name}_{end}": rounded(states.get(f"{name}_{end}", empty), 3) for end in ("bound", "low")}
+    numbers["rest"] = rounded(classes.get("rest", empty))
+    shares = np.nan_to_num(1000 * classes.get("share", empty)).round().astype(np.int64)
+    return {
+        "id": states.get("id", empty).tolist(),
+        "coded": {name: coded(states.get(name, empty)) for name in _CODED},
+        "numbers": numbers,
+        "shown": SHOWN,
+        "classes": {
+            "class": classes.get("class", empty).ravel().tolist(),
+            "share": shares.ravel().tolist(),
+            "probability": rounded(classes.get("probability", empty), 2),
+            "allowance": rounded(classes.get("allowance", empty), 2),
+        },
+    }
+
+
+def _with_infinity(values: Array) -> list[Any]:
+    """A number that is positive, with -1 for infinity."""
+    return rounded(np.where(np.isposinf(values), -1.0, values))
+
+
+def _in_words(states: Columns, row: int) -> dict[str, str]:
+    """One state that is not certified, as the page's script says it."""
+    verdict, name, factor = str(states["verdict"][row]), str(states["missed"][row]), float(states["factor"][row])
+    what = "error" if verdict == Verdict.VIOLATED else "bound"
+    how = f"{name} {what} {factor:.3g} times the budget" if math.isfinite(factor) else f"{name}: no finite bound"
+    if name == "prediction":
+        how = (
+            "another class is predicted"
+            if verdict == Verdict.VIOLATED
+            else f"prediction: {factor:.3g} times the margin"
+        )
+    return {"id": str(states["id"][row]), "verdict": verdict, "how": how, "next": str(states["next"][row])}
 
 
 def _answer(summary: dict[str, Any]) -> str:
@@ -126,13 +142,3 @@ def _answer(summary: dict[str, Any]) -> str:
     if summary["b"]["span"] is not None:
         out += f" The tolerance spans {summary['b']['span']:.1f} orders of magnitude."
     return out
-
-
-def _plain(value: Any, digits: int = 6) -> Any:
-    """A number or a word that JSON has; what is not finite becomes null."""
-    if isinstance(value, str):
-        return value
-    number = value.item() if isinstance(value, np.generic) else value
-    if isinstance(number, float):
-        return float(f"{number:.{digits}g}") if math.isfinite(number) else None
-    return number

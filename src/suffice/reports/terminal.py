@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.progress import ProgressColumn, Task
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
 from suffice.audits.run import Audit
 from suffice.audits.summary import AuditSummary, Spread
+from suffice.reports.console import PlainConsole
 from suffice.reports.printable import one_line
+from suffice.store.remote import shown
 from suffice.verify.report import METHODS, Report
 
-__all__ = ["RateColumn", "print_audit", "print_verification"]
+__all__ = ["RateColumn", "in_notebook", "print_audit", "print_verification", "progress_bar"]
 
 
 class RateColumn(ProgressColumn):
@@ -21,6 +31,23 @@ class RateColumn(ProgressColumn):
     def render(self, task: Task) -> Text:
         """Nothing until there is a rate."""
         return Text("" if task.speed is None else f"{task.speed:,.0f} states/s")
+
+
+def progress_bar() -> Progress:
+    """A bar on stderr with rate and time left."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        RateColumn(),
+        TimeRemainingColumn(),
+        console=PlainConsole(stderr=True),
+    )
+
+
+def in_notebook() -> bool:
+    """Whether output goes to a notebook."""
+    return PlainConsole(stderr=True).is_jupyter
 
 
 def _numbers(spread: Spread) -> list[str]:
@@ -62,7 +89,7 @@ def print_audit(audit: Audit, console: Console) -> None:
         _print_orders(summary, console)
     if summary.rungs:
         console.print(_rungs(summary.rungs))
-    console.print(f"results in {audit.path}", highlight=False)
+    console.print(f"results in {shown(audit.path)}", highlight=False)
 
 
 def _print_orders(summary: AuditSummary, console: Console) -> None:

@@ -50,9 +50,10 @@ _MALFORMED = (
 )
 
 
-def read_arrays(path: Path) -> dict[str, Tensor]:
+def read_arrays(path: Path, *, widen: bool = True) -> dict[str, Tensor]:
     """The arrays of a file by name; what else a torch file has (a step, a name) is left out, and what is nested is
-    named by its keys with dots between them, as state dicts name theirs. float16 and bfloat16 are widened, exactly.
+    named by its keys with dots between them, as state dicts name theirs. float16 and bfloat16 are widened, exactly,
+    unless they are to be kept.
 
     Sizes are checked before anything is allocated: a file that claims more than it holds, or unfolds to far more than
     its size, is refused.
@@ -74,7 +75,7 @@ def read_arrays(path: Path) -> dict[str, Tensor]:
             raise
         raise CollectionError(path, "content", " ".join(str(error).split())[:300] or type(error).__name__) from None
     _check_room(path, sum(array.numel() * array.element_size() for array in arrays.values()))
-    return {name: array.float() if array.dtype in _NARROW else array for name, array in arrays.items()}
+    return {name: array.float() if widen and array.dtype in _NARROW else array for name, array in arrays.items()}
 
 
 def _check_room(path: Path, unfolded: int) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
+from suffice.objectives.linear import HeadStates, LinearHead
 from suffice.objectives.supervised import UNIT_ERROR, SupervisedStates
+from suffice.realizations.base import Realization
+from suffice.realizations.linear import ExactHead
 from suffice.states import ClassBank, States
 
 __all__ = [
@@ -64,7 +67,9 @@ class Kind:
     """One kind of states. Names of tensors and columns are fields of `bank` and `states`, and keywords to make them.
 
     `columns` goes from the states' field to its column; one of them must be the feature. `needed` are the arrays that
-    a file must have to be imported.
+    a file must have to be imported. `realization` is what an audit without one is of (None: a pair of the ladder), and
+    `note` what a page says of everything that is certified of such states. Where `keeps_dtypes`, a bank's tensors are
+    imported in the dtypes that they come in, and rows with the label `ignored` are left out, and counted.
     """
 
     name: str
@@ -73,6 +78,10 @@ class Kind:
     tensors: Mapping[str, BankTensor]
     columns: Mapping[str, Column]
     needed: tuple[str, ...]
+    realization: Realization | None = None
+    note: str = ""
+    keeps_dtypes: bool = False
+    ignored: int | None = None
 
 
 def _not_finite(values: Array, _classes: int) -> Array:
@@ -177,5 +186,22 @@ register_kind(
         tensors=_VMF,
         columns={"labels": LABEL, "embeddings": FEATURE, "samples": SAMPLES, "beta": BETA},
         needed=("embeddings", "labels", "samples", "directions", "concentrations", "beta"),
+    )
+)
+register_kind(
+    Kind(
+        name="linear",
+        bank=LinearHead,
+        states=HeadStates,
+        tensors={
+            "weight": BankTensor(shape=("classes", "dim"), dtypes=("F64", "F32", "F16", "BF16")),
+            "bias": BankTensor(shape=("classes",)),
+        },
+        columns={"labels": replace(LABEL, optional=True), "hidden": FEATURE, "temperature": TEMPERATURE},
+        needed=("hidden", "weight"),
+        realization=ExactHead(),
+        note="All of it is given the hidden vector: what came before it is not covered.",
+        keeps_dtypes=True,
+        ignored=-100,
     )
 )

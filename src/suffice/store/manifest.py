@@ -6,11 +6,13 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from suffice.store.kinds import kind_named
+from suffice.store.remote import fetch, put, remote_size, shown
 from suffice.store.strict import is_text, read_strictly
 
 __all__ = [
@@ -29,7 +31,7 @@ MANIFEST = "manifest.json"
 # what any size or count can be: what is larger is no number of bytes, rows or classes
 _LARGEST = 2**53
 _BANK = re.compile(r"banks/([0-9a-f]{64})\.safetensors")
-# queries/, or for a second manifest in a folder one of its own
+# queries/, and for a second manifest in a folder also one of its own
 _PART = re.compile(r"(?!banks/)[a-z0-9-]+/part-([0-9]{5})\.parquet")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -38,8 +40,8 @@ class CollectionError(ValueError):
     """A collection that cannot be trusted: which file, where in it, and why."""
 
     def __init__(self, file: Path | str, place: str, reason: str) -> None:
-        super().__init__(f"{file}: {place}: {reason}")
-        self.file, self.place, self.reason = str(file), place, reason
+        self.file, self.place, self.reason = shown(file), place, reason
+        super().__init__(f"{self.file}: {place}: {reason}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +74,8 @@ class Manifest:
 
     @property
     def parts(self) -> list[str]:
-        """Names of the query files, in order."""
-        return sorted(name for name in self.files if _PART.fullmatch(name))
+        """Names of the query files, in the order of the manifest, which is that of their states."""
+        return [name for name in self.files if _PART.fullmatch(name)]
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -92,7 +94,10 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write to a partial file, flush it to the disk, and rename: the name never holds half of the content."""
+    """Write to a partial file, flush it to the disk, and rename: the name never holds half of the content.
+
+    Where the folder stands for an address, the file is put there as well.
+    """
     partial = path.with_name(path.name + ".partial")
     try:
         with partial.open("wb") as file:
@@ -110,10 +115,11 @@ def write_whole(path: Path, content: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+    put(path, content)
 
 
 def folder_and_manifest(path: Path) -> tuple[Path, str]:
-    """A collection is a folder with a manifest.json, or a manifest of another name beside it that shares its banks."""
+    """A collection is a folder with a manifest.json, or a manifest of another name beside it that shares its files."""
     return (path.parent, path.name) if path.suffix == ".json" else (path, MANIFEST)
 
 
@@ -146,8 +152,10 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest:
     )
     for name, entry in _typed(path, record, "files", dict).items():
         manifest.files[name] = _file_record(path, name, entry, version)
-    folders = {name.split("/")[0] for name in manifest.parts}
-    _expect(path, len(folders) <= 1, "files", f"expected all parts in one folder, but got {sorted(folders)}")
+    # results are named after the file, without its folder
+    files = Counter(name.split("/")[1] for name in manifest.parts)
+    twice = sorted(name for name, count in files.items() if count > 1)
+    _expect(path, not twice, "files", f"expected parts of different names, but got {twice[:1]} in two folders")
     total = sum(manifest.files[name].rows or 0 for name in manifest.parts)
     _expect(path, total == manifest.states, "states", f"{manifest.states}, but its parts have {total} rows")
     return manifest
@@ -190,15 +198,21 @@ def _expect(path: Path, condition: bool, place: str, reason: str) -> None:
         raise CollectionError(path, place, reason)
 
 
-def check_file(folder: Path, name: str, record: FileRecord, *, content: bool) -> Path:
-    """The file's path if it is there with its size and, if asked, its sha256."""
+def check_file(folder: Path, name: str, record: FileRecord, *, content: bool, here: bool = True) -> Path:
+    """The file's path if it is there with its size and, if asked, its sha256.
+
+    A file at an address is fetched, once its size is right, unless it need not be `here`.
+    """
     path = folder / name
+    there = remote_size(path)
+    if there == record.bytes and here:
+        fetch(path)
     for link in (path, path.parent):
         if link.is_symlink():
             raise CollectionError(link, "file", "it is a symbolic link, and a collection has none")
-    if not path.is_file():
+    if there is None and not path.is_file():
         raise CollectionError(path, "file", "it is missing, but the manifest lists it")
-    size = path.stat().st_size
+    size = path.stat().st_size if there is None else there
     if size != record.bytes:
         word = "truncated" if size < record.bytes else "longer"
         raise CollectionError(path, "size", f"{size} bytes, but the manifest says {record.bytes}: it is {word}")

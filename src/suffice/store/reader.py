@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from suffice.numerics.shown import card
 from suffice.store.banks import read_bank
 from suffice.store.ids import check_ids
 from suffice.store.kinds import Array, Kind, kind_named
 from suffice.store.machine import is_of_machine
 from suffice.store.manifest import CollectionError, Manifest, check_file, folder_and_manifest, read_manifest
 from suffice.store.parts import checked_batch_rows, read_columns
+from suffice.store.remote import fetch, local_path
 
 __all__ = ["BadRow", "Batch", "Collection", "open_collection"]
 
@@ -69,10 +71,13 @@ class BadRow:
 def open_collection(path: str | Path, *, partial: bool = False) -> Collection:
     """Open a collection: its manifest is checked now, every file when it is read (or all at once by `validate`).
 
-    `path` is a folder, or another manifest in it (`collection/first.json`). One whose writer never closed it is refused
+    `path` is a folder, another manifest in it (`collection/first.json`), or the address of either (`s3://bucket/states`),
+    whose files are fetched when they are read. One whose writer never closed it is refused
     unless `partial`, which gives the parts that are complete.
     """
-    folder, name = folder_and_manifest(Path(path))
+    place = local_path(path)
+    folder, name = folder_and_manifest(place)
+    fetch(folder / name)
     manifest = read_manifest(folder, name)
     if not manifest.finished and not partial:
         raise CollectionError(
@@ -82,8 +87,8 @@ def open_collection(path: str | Path, *, partial: bool = False) -> Collection:
             "open with partial=True to use them",
         )
     for file, record in manifest.files.items():
-        check_file(folder, file, record, content=False)
-    return Collection(Path(path), manifest)
+        check_file(folder, file, record, content=False, here=False)
+    return Collection(place, manifest)
 
 
 class Collection:
@@ -100,6 +105,20 @@ class Collection:
 
     def __len__(self) -> int:
         return self.manifest.states
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(self.kinds) or "no kind"
+        return f"Collection({str(self.path)!r}: {len(self):,} states, {len(self.banks):,} banks, {kinds})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "states": f"{len(self):,} in {len(self.parts):,} parts",
+            "banks": f"{len(self.banks):,}",
+            "kinds": ", ".join(self.kinds) or "none",
+            "provenance": self.provenance,
+            "content": self.digest,
+        }
+        return card(f"Collection {self.path}", rows)
 
     @property
     def banks(self) -> list[str]:

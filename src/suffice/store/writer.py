@@ -24,6 +24,7 @@ from suffice.store.manifest import (
 )
 from suffice.store.parts import LONGEST_ID, LONGEST_WORD, encoded
 from suffice.store.reader import Batch, Collection
+from suffice.store.remote import clear_partials, fetch, local_path, shown
 from suffice.store.strict import is_text
 
 __all__ = ["CollectionWriter", "check_words"]
@@ -48,13 +49,14 @@ class CollectionWriter:
         append: bool = False,
         directions: torch.dtype = torch.float64,
     ) -> None:
-        self.folder, self.directions = Path(path), directions
+        self.folder, self.directions = local_path(path), directions
         if directions not in (torch.float32, torch.float64):
             raise ValueError(f"Expected directions to be torch.float32 or torch.float64, but got {directions}")
         _check_text("provenance", provenance, _LONGEST_PROVENANCE)
+        fetch(self.folder / MANIFEST)
         exists = (self.folder / MANIFEST).exists()
         if exists and not append:
-            raise FileExistsError(f"{self.folder} is a collection already; give append=True, or another path")
+            raise FileExistsError(f"{shown(self.folder)} is a collection already; give append=True, or another path")
         self.manifest = read_manifest(self.folder) if exists else Manifest(provenance=provenance)
         if self.manifest.version != VERSION:
             reason = f"{self.manifest.version} is read, but no longer written; copy its states to a new collection"
@@ -64,9 +66,7 @@ class CollectionWriter:
         self.manifest.finished = False
         write_manifest(self.folder, self.manifest)
         # what a killed writer had not finished is in no manifest
-        for name in ("banks", "queries"):
-            for leftover in (self.folder / name).glob("*.partial"):
-                leftover.unlink()
+        clear_partials(self.folder, "banks", "queries")
 
     def add(
         self,
@@ -120,8 +120,7 @@ class CollectionWriter:
         write_manifest(self.folder, self.manifest)
 
     def _next_number(self) -> int:
-        parts = self.manifest.parts
-        return int(parts[-1][-13:-8]) + 1 if parts else 0
+        return max((int(name[-13:-8]) + 1 for name in self.manifest.parts), default=0)
 
     def close(self) -> None:
         """Mark the collection as finished."""

@@ -29,8 +29,8 @@ Shares = dict[str, Tensor]
 
 def invert(family: Family, budgets: Budgets, at_one: Bounds | None = None) -> Inverse:
     """The largest b that is accepted, and one just above that is not. `at_one`, the bounds at 1, makes 1 an end."""
-    # the margin is not in the series
-    series = None if budgets.prediction else family.series()
+    # the margin and KL are not in the series
+    series = None if budgets.prediction or budgets.kl is not None else family.series()
     if series is None:
         return invert_directly(family, budgets, at_one)
     limits = budgets.limits(family.slack())
@@ -120,14 +120,15 @@ def _guess(family: Family, budgets: Budgets) -> Float[Tensor, " queries"]:
 def _cap(family: Family, budgets: Budgets, guess: Tensor) -> Float[Tensor, " queries"]:
     """Past this b a row that is accepted is accepted at every b (docs/theory, 6.3b).
 
-    Past the reach every exponential has run its course: bounds on the loss are 2,000 and grow on, and of the gradient's
-    only the ratio term grows, which alone is over the budget at twice budget over slope. Where nothing is known of the
-    log-probabilities, not even zero is accepted.
+    Past the reach every exponential has run its course: bounds on loss and KL are 2,000 and grow on, and of the
+    gradient's only the ratio term grows, which alone is over the budget at twice budget over slope. Where nothing is
+    known of the log-probabilities, not even zero is accepted.
     """
     cap = torch.maximum(family.reach(), 4 * guess)
     limits = budgets.limits(cap)
-    if "loss" in limits:
-        cap = cap * (limits["loss"] / 1000).clamp_min(1)
+    for name in ("loss", "kl"):
+        if name in limits:
+            cap = cap * (limits[name] / 1000).clamp_min(1)
     if "gradient" in limits:
         tail = torch.exp(torch.log(2 * limits["gradient"]) - family.log_tail())
         cap = torch.maximum(cap, torch.where(tail <= _LARGEST, tail, 0.0))
@@ -183,9 +184,13 @@ def _remembered(whole: Picked, count: int) -> Callable[[Tensor], Picked]:
 
 
 def first_order_tolerance(slopes: Sensitivity, budgets: Budgets) -> Float[Tensor, " queries"]:
-    """min over the closed budgets of budget/c (eq:first-order-tolerance); inf where no sensitivity is positive."""
+    """min over the closed budgets of budget/c (eq:first-order-tolerance), of the root of that for KL; inf where no
+    sensitivity is positive."""
     best = torch.full_like(slopes.loss, torch.inf)
     for name, limit in budgets.limits(best).items():
         c = getattr(slopes, name)
-        best = torch.minimum(best, torch.where(c > 0, limit / c, torch.inf))
+        if c is None:
+            continue
+        reached = torch.sqrt(limit) / torch.sqrt(c) if name == "kl" else limit / c
+        best = torch.minimum(best, torch.where(c > 0, reached, torch.inf))
     return best

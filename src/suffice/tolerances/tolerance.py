@@ -10,17 +10,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.budgets import Budgets
+from suffice.budgets import Budgets, check_budgets
 from suffice.contracts.base import Contract
 from suffice.contracts.bounds import Bounds
 from suffice.contracts.registry import contract_named
 from suffice.contracts.sensitivity import Sensitivity, first_order
 from suffice.numerics.records import joined
+from suffice.numerics.shown import card, counts, quantiles
+from suffice.objectives.base import Objective
 from suffice.pairs.base import Pair
-from suffice.realizations.analytic import Analytic
 from suffice.realizations.base import Realization, Realized
 from suffice.realizations.shorthand import realization_of
-from suffice.states import States
 from suffice.tolerances.bracket import Inverse
 from suffice.tolerances.invert import first_order_tolerance, invert, with_one
 from suffice.words import Outcome, Scope
@@ -28,7 +28,7 @@ from suffice.words import Outcome, Scope
 __all__ = ["Tolerance", "headroom", "sensitivity", "tolerance", "tolerance_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Tolerance:
     """b* of every state: `b` is accepted, `upper` rejected, within 1e-9 of each other.
 
@@ -44,17 +44,31 @@ class Tolerance:
     scope: str = Scope.ANALYTIC
     execution: str = ""
 
+    def __repr__(self) -> str:
+        return f"Tolerance({counts(self.status)}; b* {quantiles(self.b)}; scope {self.scope})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "b*": quantiles(self.b),
+            "status": counts(self.status),
+            "what binds": counts(self.binding),
+            "first order": quantiles(self.first_order),
+            "scope": f"{self.scope} ({self.execution})" if self.execution else str(self.scope),
+        }
+        return card(f"Tolerance of {len(self.status):,} states", rows)
+
 
 def tolerance(
-    states: States,
+    states: Objective,
     budgets: Budgets,
-    pair: Pair | Realization,
+    pair: Pair | Realization | None = None,
     contract: str | Contract = "centered",
     *,
     scope: str = Scope.ANALYTIC,
     dtype: torch.dtype = torch.float64,
     compiled: bool = False,
     model: str = "proved",
+    family: str | None = None,
 ) -> Tolerance:
     """The largest uniform primitive allowance certified to keep every budget, state by state.
 
@@ -62,14 +76,17 @@ def tolerance(
     endpoint's own path for the others) meets the budgets at that state. The approximate outputs are `pair`'s and stay
     fixed. Scope `analytic`: mathematical error of the surrogate at the exact geometry, not rounding. In scope
     `execution` it is the primitive error that is harmless *beside* the rounding of this execution (see `certify`); the
-    status is "zero" where that alone is over a budget. Of another realization it is the largest b of its unit family.
+    status is "zero" where that alone is over a budget. Of another realization it is the largest b of its unit family,
+    and `family` chooses one where there are several (for heads "logits", "relative" and "weights"; docs/theory, 9.4).
     """
-    budgets.check(len(states))
+    check_budgets(budgets, len(states))
     chosen = contract_named(contract)
-    realization = realization_of(pair, scope=scope, dtype=dtype, compiled=compiled, model=model)
+    realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
     parts, start = [], 0
     for part in states.chunks():
-        parts.append(tolerance_of(realization.at(part), budgets[start : start + len(part)], chosen))
+        made = realization.at(part)
+        made = made if family is None else made.of_family(family)
+        parts.append(tolerance_of(made, budgets[start : start + len(part)], chosen))
         start += len(part)
     return joined(parts, scope=realization.scope, execution=execution_words(realization))
 
@@ -81,7 +98,7 @@ def execution_words(realization: Realization) -> str:
 
 def tolerance_of(realized: Realized, budgets: Budgets, contract: Contract) -> Tolerance:
     """The same at one chunk of states that are realized already."""
-    realized.refuse(budgets)
+    realized = realized.asked(budgets)
     family = realized.unit_family(contract)
     left, some = realized.left(budgets)
     inverse = _nowhere_else(invert(family, left), some)
@@ -126,7 +143,10 @@ def _nowhere_else(inverse: Inverse, some: Tensor | None) -> Inverse:
     )
 
 
-def sensitivity(states: States, pair: Pair) -> Sensitivity:
-    """c_L, c_P and c_g of every state (prop:sensitivity), for the conditioned contract."""
-    realized = (Analytic(pair).at(part) for part in states.chunks())
+def sensitivity(states: Objective, pair: Pair | Realization | None = None, *, family: str | None = None) -> Sensitivity:
+    """c_L, c_P and c_g of every state (prop:sensitivity), for the conditioned contract and the unit family."""
+    realization = realization_of(pair, states=states)
+    realized = (realization.at(part) for part in states.chunks())
+    if family is not None:
+        realized = (each.of_family(family) for each in realized)
     return joined([first_order(each.head(), each.unit()) for each in realized])

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from functools import singledispatch
 from typing import Any
 
+from suffice.objectives.linear import HeadStates
 from suffice.objectives.supervised import SupervisedStates
 from suffice.states import States
 from suffice.truth.executed import ByContract, cheapest_by_sums, float64_rungs
+from suffice.truth.heads import ByProduct, HeadInArb, HeadTies
 from suffice.truth.in_arb import InArb
 from suffice.truth.outputs import Limits, Truth
 from suffice.truth.supervised import SupervisedInArb
@@ -41,6 +43,16 @@ def truths_of_contrastive(states: States, limits: Limits) -> Iterator[Truth]:
             yield best
         yield ByContract(rung=ladder[-1])
     yield InArb()
+
+
+@truths.register(HeadStates)
+def truths_of_heads(states: HeadStates, limits: Limits) -> Iterator[Truth]:
+    """A float64 product; then rational arithmetic for predictions, and Arb where the head is not too large."""
+    yield ByProduct()
+    if "prediction" in limits:
+        yield HeadTies()
+    if HeadInArb.takes(states):
+        yield HeadInArb()
 
 
 @truths.register(SupervisedStates)

@@ -17,11 +17,12 @@ from suffice.contracts.centered import CENTERED
 from suffice.numerics.compensated import safe_length
 from suffice.numerics.outward import MANY, above
 from suffice.numerics.rounding import gamma, smallest_normal, ulps, unit_roundoff
-from suffice.numerics.softmax import at_class, without
+from suffice.numerics.softmax import at_class, log_softmax, without
 from suffice.realizations.executed.by_sums import ClassTable, summed_bounds
 from suffice.realizations.executed.program import Executed
 from suffice.realizations.rungs import Rung, rungs_at
 from suffice.states import ClassBank, States
+from suffice.truth.divergence import divergence_ranges
 from suffice.truth.outputs import ErrorRange, Errors, Limits, Outputs, around
 
 __all__ = ["ByContract", "BySums", "cheapest_by_sums", "float64_rungs", "score_shortfall"]
@@ -56,6 +57,10 @@ class BySums:
             fixed, growing, _ = (x.double() for x in self.table.tensors)
             allowances = above(fixed + growing * executed.squared_gaps.double().abs())
             found["prediction"] = score_shortfall(executed.scores.double(), allowances, outputs.prediction)
+        if outputs.divergence:
+            fixed, growing, _ = (x.double() for x in self.table.tensors)
+            allowances = above(fixed + growing * executed.squared_gaps.double().abs())
+            found |= divergences(executed.scores.double(), allowances, outputs)
         return found
 
 
@@ -85,7 +90,25 @@ class ByContract:
             allowances = torch.where(inside[:, None], made.own().d, torch.inf)
             scores = torch.where(inside[:, None], executed.scores.double(), 0.0)
             found["prediction"] = score_shortfall(scores, allowances, outputs.prediction)
+        if outputs.divergence:
+            inside = made.inside
+            assert inside is not None
+            scores = torch.where(inside[:, None], executed.scores.double(), 0.0)
+            found |= divergences(scores, torch.where(inside[:, None], made.own().d, torch.inf), outputs)
         return found
+
+
+def divergences(
+    scores: Float[Tensor, "queries classes"], allowances: Float[Tensor, "queries classes"], outputs: Outputs
+) -> Errors:
+    """KL of the given log-probabilities, from scores that are off by the allowances.
+
+    Exact log-probabilities are within d_j + max d of those of the scores, whose softmax has roundings of its own.
+    """
+    assert outputs.log_probabilities is not None
+    rounding = unit_roundoff(torch.float64) * (4 * scores.abs().amax(dim=1) + 2 * scores.shape[1] + 40)
+    error = above(allowances + (allowances.amax(dim=1) + rounding)[:, None])
+    return divergence_ranges(outputs.log_probabilities, log_softmax(scores), error)
 
 
 def float64_rungs(bank: ClassBank) -> tuple[Rung, ...]:
@@ -104,6 +127,7 @@ def cheapest_by_sums(states: States, limits: Limits) -> BySums | None:
         loss, twice_tv, gradient = table.ahead
         coldest = states.temperature.min().item()
         ahead = {"loss": loss, "probability": twice_tv / 2, "gradient": gradient / coldest, "prediction": table.t_max}
+        ahead["kl"] = table.t_max
         if limits and all(_ROOM * ahead[name] <= limit.min().item() for name, limit in limits.items()):
             break
     return found

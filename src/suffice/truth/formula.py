@@ -46,7 +46,7 @@ def formula_errors(states: States, order: int, limits: Limits, found: Errors | N
     if found is None:
         return formula_errors_in_arb(states, order, limits)
     like = states.temperature
-    found = {**found, "prediction": ErrorRange.unknown(like)}
+    found = {**found, "prediction": ErrorRange.unknown(like), "kl": ErrorRange.unknown(like)}
     rows = (~settled({name: found[name] for name in limits}, limits)).nonzero()[:, 0]
     if len(rows):
         some = {name: limit[rows] for name, limit in limits.items()}
@@ -83,7 +83,7 @@ def _ranges(errors: ActualErrors, outside: Tensor) -> Errors:
 
 
 def formula_errors_in_arb(states: States, order: int, limits: Limits) -> Errors:
-    """All four, state by state."""
+    """All five, state by state."""
     banks: dict[int, ExactBank] = {}
     rows = []
     for i in range(len(states)):
@@ -96,7 +96,7 @@ def formula_errors_in_arb(states: States, order: int, limits: Limits) -> Errors:
 
         with LOCK:
             rows.append(most_bits(at, {name: limit[i].item() for name, limit in limits.items()}))
-    names = ("loss", "probability", "gradient", "prediction")
+    names = ("loss", "probability", "gradient", "prediction", "kl")
     return {name: as_range([row[name] for row in rows], states.temperature) for name in names}
 
 
@@ -108,6 +108,7 @@ def _intervals(rigorous: RigorousState) -> dict[str, Interval]:
             "probability": interval(errors.probability),
             "gradient": interval(errors.gradient),
             "prediction": predicted_shortfall(rigorous),
+            "kl": interval(errors.kl),
         }
 
 

@@ -12,12 +12,24 @@ from flint import arb, ctx
 from torch import Tensor
 
 from suffice.states import States
+from suffice.truth.divergence import divergences_in_arb
 from suffice.truth.geometry import ExactBank, exact_geometry
-from suffice.truth.outputs import ErrorRange, Errors, Limits, Outputs
+from suffice.truth.outputs import DIVERGENCES, ErrorRange, Errors, Limits, Outputs
 from suffice.truth.state import softmax_exponents
 from suffice.truth.ties import tied
 
-__all__ = ["BITS", "LOCK", "InArb", "Interval", "as_range", "interval", "length_interval", "most_bits", "shortfall"]
+__all__ = [
+    "BITS",
+    "LOCK",
+    "InArb",
+    "Interval",
+    "as_range",
+    "divergence_intervals",
+    "interval",
+    "length_interval",
+    "most_bits",
+    "shortfall",
+]
 
 # tried in turn
 BITS = (128, 256, 512, 1024, 2048, 4096)
@@ -97,6 +109,8 @@ def _intervals(state: States, output: Outputs, bits: int, bank: ExactBank) -> di
             given = [_exponential(x) for x in output.log_probabilities[0].tolist()]
             apart = sum((abs(p - e / total) for p, e in zip(given, exponents, strict=True)), arb(0))
             found["probability"] = interval(apart / 2)
+            if output.divergence:
+                found |= divergence_intervals(output.log_probabilities[0].tolist(), list(scores))
         if output.gradient is not None:
             factors = [e / total * slope for e, slope in zip(exponents, geometry.slopes(), strict=True)]
             factors[y] = -others / exponents[y] * factors[y]
@@ -159,3 +173,18 @@ def length_interval(vector: list[arb]) -> Interval:
     lower = square.lower()
     low = interval(lower.sqrt())[0] if lower > 0 else 0.0
     return low, interval(square.abs_upper().sqrt())[1]
+
+
+def divergence_intervals(given: list[float], scores: list[arb | None]) -> dict[str, Interval]:
+    """KL of the softmax of given numbers, both directions and the larger, as float64 ends."""
+    if any(math.isnan(x) or x == math.inf for x in given) or all(x == -math.inf for x in given):
+        return dict.fromkeys(DIVERGENCES, (0.0, math.inf))
+    both = divergences_in_arb([None if x == -math.inf else arb(x) for x in given], scores)
+    one, two = (_divergence_ends(ball) for ball in both)
+    larger = max(one[0], two[0]), max(one[1], two[1])
+    return dict(zip(DIVERGENCES, (larger, one, two), strict=True))
+
+
+def _divergence_ends(ball: arb) -> Interval:
+    # only where a class is missing on one side is the ball itself infinite, and not unknown
+    return (math.inf, math.inf) if ball == arb("inf") else interval(ball)

@@ -12,8 +12,21 @@ from torch import Tensor
 
 from suffice.numerics.outward import above, below
 
-__all__ = ["ErrorRange", "Errors", "Limits", "Outputs", "Truth", "around", "certain", "settled", "undefined"]
+__all__ = [
+    "DIVERGENCES",
+    "ErrorRange",
+    "Errors",
+    "Limits",
+    "Outputs",
+    "Truth",
+    "around",
+    "certain",
+    "settled",
+    "undefined",
+]
 
+# KL: the larger of both directions, and each, KL(given||exact) and KL(exact||given).
+DIVERGENCES = ("kl", "kl_to_exact", "kl_from_exact")
 # Budgets by name, one number a state; that of a prediction is 0.
 Limits = Mapping[str, Tensor]
 
@@ -45,12 +58,16 @@ Errors = dict[str, ErrorRange]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """What a program has returned, as exact float64 numbers; any of them may be missing."""
+    """What a program has returned, as exact float64 numbers; any of them may be missing.
+
+    With `divergence`, the KL of the softmax of its log-probabilities is enclosed as well, in both directions.
+    """
 
     loss: Float[Tensor, " queries"] | None = None
     gradient: Float[Tensor, "queries dim"] | None = None
     log_probabilities: Float[Tensor, "queries classes"] | None = None
     prediction: Int[Tensor, " queries"] | None = None
+    divergence: bool = False
 
     def __getitem__(self, rows: slice | Tensor) -> Outputs:
         """Those of some rows."""
@@ -59,6 +76,7 @@ class Outputs:
             gradient=None if self.gradient is None else self.gradient[rows],
             log_probabilities=None if self.log_probabilities is None else self.log_probabilities[rows],
             prediction=None if self.prediction is None else self.prediction[rows],
+            divergence=self.divergence,
         )
 
     @property
@@ -69,6 +87,7 @@ class Outputs:
             "probability": self.log_probabilities,
             "gradient": self.gradient,
             "prediction": self.prediction,
+            **dict.fromkeys(DIVERGENCES, self.log_probabilities if self.divergence else None),
         }
         return tuple(name for name, value in given.items() if value is not None)
 
@@ -95,6 +114,9 @@ def undefined(outputs: Outputs, num_classes: int) -> dict[str, Bool[Tensor, " qu
         # a probability of zero is one
         log_p = outputs.log_probabilities
         found["probability"] = ~(log_p < torch.inf).all(dim=1)
+        if outputs.divergence:
+            # they have no softmax either if all of them are -inf
+            found |= dict.fromkeys(DIVERGENCES, found["probability"] | ~(log_p > -torch.inf).any(dim=1))
     if outputs.gradient is not None:
         found["gradient"] = ~torch.isfinite(outputs.gradient).all(dim=1)
     if outputs.prediction is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from flint import arb, ctx
 
 from suffice.states import States
+from suffice.truth.divergence import divergences_in_arb
 from suffice.truth.geometry import ExactBank, exact_geometry
 from suffice.truth.state import softmax_exponents
 
@@ -26,11 +27,12 @@ class ExactOutputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RigorousErrors:
-    """Balls for the loss error (approximate minus exact), the total variation and the length of the gradient error."""
+    """Balls for the loss error (approximate minus exact), total variation, length of the gradient error, larger KL."""
 
     loss_change: arb
     probability: arb
     gradient: arb
+    kl: arb
     agrees: bool
 
 
@@ -88,7 +90,14 @@ class RigorousState:
             ]
             winner = max(classes, key=lambda j: (exact[j] + e[j]).mid())
             gradient = self.geometry.length(coefficients)
-        return RigorousErrors(loss_change=loss, probability=tv, gradient=gradient, agrees=winner == top)
+            hats = [q + x for q, x in zip(exact, e, strict=True)]
+            kl = _larger(*divergences_in_arb(list(hats), list(exact)))
+        return RigorousErrors(loss_change=loss, probability=tv, gradient=gradient, kl=kl, agrees=winner == top)
+
+
+def _larger(one: arb, two: arb) -> arb:
+    """A ball of the larger of two numbers."""
+    return (one + two + abs(one - two)) / 2
 
 
 def _normalised(weights: list[arb]) -> list[arb]:

@@ -29,8 +29,8 @@ class Manifest:
 
     @property
     def parts(self) -> list[str]:
-        """Names of the query files, in order."""
-        return sorted(name for name in self.files if not name.startswith("banks/"))
+        """Names of the query files, in the order of the manifest."""
+        return [name for name in self.files if not name.startswith("banks/")]
 
 
 def folder_and_manifest(collection: Path) -> tuple[Path, Path]:
@@ -53,8 +53,9 @@ def read_manifest(collection: Path) -> Manifest:
             raise UnreadableError(MANIFEST, name, "a query file or bank with sha256 and bytes", "something else")
         if version == 2 and entry.get("kind") != KIND:
             raise UnreadableError(name, "kind", KIND, entry.get("kind"), UNKNOWN_KIND)
-    if len({name.split("/")[0] for name in files if not name.startswith("banks/")}) > 1:
-        raise UnreadableError(MANIFEST, "files", "query files in one folder", "several folders")
+    parts = [name.split("/")[1] for name in files if not name.startswith("banks/")]
+    if len(set(parts)) < len(parts):
+        raise UnreadableError(MANIFEST, "files", "query files of different names", "one name in two folders")
     lines = (f"{name} {entry['sha256']}\n" for name, entry in sorted(files.items()))
     return Manifest(version=version, files=files, digest=hashlib.sha256("".join(lines).encode()).hexdigest())
 

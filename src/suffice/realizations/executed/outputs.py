@@ -44,6 +44,7 @@ def rounding_after(
         loss=above(at_class(softmax.of_log_pi, states.labels)),
         probability=above(softmax.of_probability),
         gradient=above(gradient),
+        log_probabilities=above(softmax.of_log_pi),
     )
 
 

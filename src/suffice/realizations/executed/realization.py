@@ -145,6 +145,7 @@ class ExecutedRealized(Realized):
     """
 
     _shared = frozenset({"pair", "model"})
+    unit_words = "uniform primitive error"
 
     def __init__(self, states: States, executed: Executed, pair: DebyePair, model: str = "proved") -> None:
         self.status = departures(states, executed)
