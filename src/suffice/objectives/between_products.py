@@ -34,8 +34,9 @@ def between_products(
     s_r = r_squared.add_(nu * nu).sqrt_()
     s_k = torch.hypot(k, torch.full_like(k, nu))
     delta = (s_r + s_k).reciprocal_().mul_(gaps)
-    scores = ladder.difference_from_radii(ladder.endpoint(order, nu, s_k), s_r, delta).add_(c)
-    slopes = ladder.slope_from_radius(order, nu, s_r) if smooth is None else smooth
+    inverse = s_r.reciprocal()
+    scores = ladder.difference_from_radii(ladder.endpoint(order, nu, s_k), s_r, delta, inverse).add_(c)
+    slopes = ladder.slope_from_radii(order, nu, s_r, inverse) if smooth is None else smooth
     log_pi, pi = softmax(scores)
     best, prediction = scores.max(dim=1)
     second = without(scores, prediction, -torch.inf).amax(dim=1)

@@ -38,7 +38,7 @@ __all__ = [
     "ratio_derivative",
     "slope",
     "slope_difference",
-    "slope_from_radius",
+    "slope_from_radii",
     "tail_divided",
     "tail_polynomial",
 ]
@@ -173,21 +173,20 @@ def _ratio_value(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
     return lead.add_(tail)
 
 
-def slope_from_radius(order: int, nu: float, s: Tensor) -> Tensor:
-    """A_n(x)/x from s(x) at nu >= 2, where its two leading terms may be added up; without gradients."""
-    inverse = s.reciprocal()
-    lead = (s + nu).reciprocal_()
-    if order == 1:
-        return lead.addcmul_(inverse, inverse, value=-0.5)
-    tail = _evaluate(_coefficients(_table("ratio", order), nu), (inverse * nu).sub_(float(_CENTER)))
-    return lead.addcmul_(tail.mul_(inverse).sub_(0.5), inverse.mul_(inverse))
-
-
 def slope(order: int, nu: float | Tensor, x_squared: Tensor) -> Tensor:
     """A_n(x)/x as a function of x^2, smooth at zero."""
     s = torch.sqrt(nu * nu + x_squared)
     lead = 1 / (nu + s)
     return _corrected(order, nu, s, lead, x_squared * lead, 1 / s)
+
+
+def slope_from_radii(order: int, nu: float, s: Tensor, inverse: Tensor) -> Tensor:
+    """A_n(x)/x from s(x) and 1/s(x) at nu >= 2: 1/(nu + s) + (V(theta)/s - 1/2)/s^2."""
+    lead = (s + nu).reciprocal_()
+    if order == 1:
+        return lead.addcmul_(inverse, inverse, value=-0.5)
+    tail = _evaluate(_coefficients(_table("ratio", order), nu), (inverse * nu).sub_(float(_CENTER)))
+    return lead.add_(tail.mul_(inverse).sub_(0.5).mul_(inverse).mul_(inverse))
 
 
 def ratio_complement(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
@@ -278,8 +277,10 @@ def endpoint(order: int, nu: float | Tensor, s_k: Tensor) -> Endpoint:
     return Endpoint(nu, coefficients, s_k, inverse, 1 / (s_k + nu), nu * inverse - float(_CENTER))
 
 
-def difference_from_radii(at: Endpoint, s_r: Tensor, delta: Tensor) -> Tensor:
+def difference_from_radii(at: Endpoint, s_r: Tensor, delta: Tensor, inverse: Tensor | None = None) -> Tensor:
     """F_n(r) - F_n(k) from s(k), s(r) and delta = s(r) - s(k): eq:stable-f2-app for every order.
+
+    `inverse` is 1/s(r), if it is at hand.
 
     The polynomial part is (t_r - t_k) times its divided difference, which Horner's scheme carries along;
     t_r - t_k = -nu delta/(s_r s_k), so that nothing is subtracted.
@@ -290,7 +291,7 @@ def difference_from_radii(at: Endpoint, s_r: Tensor, delta: Tensor) -> Tensor:
     value.sub_(scratch.log1p_(), alpha=0.5)
     if not at.coefficients:
         return value
-    inverse_r = scratch.copy_(s_r).reciprocal_()
+    inverse_r = scratch.copy_(s_r).reciprocal_() if inverse is None else inverse
     theta_r = (inverse_r * at.nu).sub_(float(_CENTER))
     at_k = at.theta * at.coefficients[-1] + at.coefficients[-2]
     divided = (theta_r * at.coefficients[-1]).add_(at_k)
