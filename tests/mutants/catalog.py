@@ -9,6 +9,7 @@ from tests.mutants import (
     heads,
     inversion,
     judging,
+    orders,
     pairs,
     plain,
     rounding,
@@ -38,6 +39,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(
         pairs,
         judging,
         plain,
+        orders,
         training,
     )
     for mutant in area.MUTANTS
