@@ -6,8 +6,10 @@ from tests.mutants import (
     checker,
     contracts,
     geometry,
+    heads,
     inversion,
     judging,
+    orders,
     pairs,
     plain,
     rounding,
@@ -27,6 +29,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(
         checker,
         contracts,
         geometry,
+        heads,
         rounding,
         sums,
         inversion,
@@ -36,6 +39,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(
         pairs,
         judging,
         plain,
+        orders,
         training,
     )
     for mutant in area.MUTANTS

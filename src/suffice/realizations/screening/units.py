@@ -1,0 +1,206 @@
+"""Scores in units in which nothing overflows, and exact rows in float64 with their error (docs/theory, 10.1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from suffice.numerics.exact_signs import sign_of_products
+from suffice.numerics.outward import above
+from suffice.numerics.rounding import gamma, smallest_normal
+from suffice.objectives.linear import LinearHead
+from suffice.objectives.rows import row_lengths
+
+__all__ = ["Batch", "ScaledHead", "times_power"]
+
+_TINY = smallest_normal(torch.float64)
+# Rows within 2^-60 and 2^60 are used as they are.
+_PLAIN_EXPONENT = 60
+# Units are no smaller: half of the power is still a number.
+_LEAST_UNIT = -2040
+# Rows are gathered in pieces of about this many entries.
+_PIECE_ENTRIES = 4_194_304
+
+
+def times_power(x: Tensor, exponent: Int[Tensor, ...] | int) -> Tensor:
+    """x 2^e in two steps, so that the power itself does not overflow: exact, unless the result is subnormal."""
+    e = torch.as_tensor(exponent)
+    half = torch.div(e, 2, rounding_mode="floor")
+    return x * torch.exp2(half.double()) * torch.exp2((e - half).double())
+
+
+def _exponent_above(x: Tensor) -> Int[Tensor, ...]:
+    """The least e with |x| < 2^e; very low for zero."""
+    return torch.where(x == 0, -2200, torch.frexp(x)[1].long())
+
+
+class ScaledHead:
+    """A head whose rows are read in units of a power of two, 1 unless they are huge or tiny."""
+
+    def __init__(self, head: LinearHead) -> None:
+        self.head = head
+        low, high = torch.aminmax(head.weight)
+        peak = torch.maximum(low.abs(), high.abs()).double()
+        exponent = int(_exponent_above(peak))
+        self.exponent = 0 if abs(exponent) <= _PLAIN_EXPONENT or float(peak) == 0 else exponent
+        self.biased = bool((head.bias != 0).any())
+        # products of two numbers of 24 bits are exact in float64
+        self.short_rows = head.weight.dtype != torch.float64
+
+    def rows(self, classes: slice | Tensor) -> Float[Tensor, "some dim"]:
+        """Some rows in these units."""
+        rows = self.head.rows(classes)
+        return rows if self.exponent == 0 else times_power(rows, -self.exponent)
+
+    @cached_property
+    def lengths(self) -> Float[Tensor, " classes"]:
+        """|w_j| in these units, from above."""
+        return torch.cat([row_lengths(self.rows(block)) for block in self.head.blocks()])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact:
+    """Scores of some rows in a state's units, each within `error` of the exact one."""
+
+    value: Float[Tensor, " pairs"]
+    error: Float[Tensor, " pairs"]
+
+
+class Batch:
+    """Some hidden vectors against a head, with noise times temperature added to the scores or not.
+
+    A state's scores are in units of 2^e, e least such that rows times h, biases and noise are all of size p at most:
+    `factor` is what the product of scaled rows and scaled h is multiplied by, 1 unless a bias or the noise is larger.
+    """
+
+    def __init__(
+        self,
+        scaled: ScaledHead,
+        hidden: Float[Tensor, "queries dim"],
+        noise: Float[Tensor, "queries classes"] | None = None,
+        temperature: Float[Tensor, " queries"] | None = None,
+    ) -> None:
+        self.scaled, self.hidden, self.noise, self.temperature = scaled, hidden, noise, temperature
+        head = scaled.head
+        own = _exponent_above(hidden.abs().amax(dim=1))
+        self.h = times_power(hidden, -own.clamp_min(-1074)[:, None])
+        self.length = row_lengths(self.h)
+        product = own + scaled.exponent
+        unit = product
+        if scaled.biased:
+            finite = torch.where(head.masked, 0.0, head.bias).abs().amax()
+            unit = torch.maximum(unit, _exponent_above(finite))
+        if noise is not None:
+            assert temperature is not None
+            unit = torch.maximum(unit, _exponent_above((noise * temperature[:, None]).abs().amax(dim=1)))
+        self.unit = unit.clamp_min(_LEAST_UNIT)
+        self.factor = times_power(torch.ones_like(self.length), (product - self.unit).clamp_min(-1200))
+
+    def __len__(self) -> int:
+        return len(self.hidden)
+
+    @property
+    def plain(self) -> bool:
+        """Whether scores are products alone."""
+        return self.noise is None and not self.scaled.biased
+
+    @cached_property
+    def lost(self) -> Float[Tensor, " queries"]:
+        """What temperature times noise may lose where that is subnormal, in the states' units; else nothing is."""
+        least = torch.full_like(self.length, 0.0 if self.noise is None else 2.0**-1074)
+        return times_power(least, -self.unit)
+
+    @cached_property
+    def reach(self) -> Float[Tensor, " queries"]:
+        """|h| in the units of the scores: an error of a row moves its score by this much at most."""
+        return above(self.length * self.factor, 2) + _TINY
+
+    @cached_property
+    def short(self) -> bool:
+        """Whether products of rows and hidden vectors are exact in float64."""
+        return self.scaled.short_rows and bool((self.hidden == self.hidden.float().double()).all())
+
+    def added(self, states: slice | Tensor, classes: slice | Tensor | None = None) -> Float[Tensor, ...] | None:
+        """What is added to products in the states' units: [states, V], or one number a pair of state and class."""
+        if self.plain:
+            return None
+        head = self.scaled.head
+        every = classes is None
+        unit = -self.unit[states]
+        bias = head.bias if every else head.bias[classes]
+        total = times_power(bias.expand(len(unit), -1) if every else bias, unit[:, None] if every else unit)
+        if self.noise is not None:
+            assert self.temperature is not None
+            tau = self.temperature[states]
+            noise = self.noise[states] * tau[:, None] if every else self.noise[states, classes] * tau
+            total = total + times_power(noise, unit[:, None] if every else unit)
+        return total
+
+    def exact(self, states: Int[Tensor, " pairs"], classes: Int[Tensor, " pairs"]) -> Exact:
+        """Exact rows in float64: off by gamma_{p+6} of what is added up, and by what underflows."""
+        scaled, dim = self.scaled, self.h.shape[1]
+        value = torch.empty(len(states), dtype=torch.float64)
+        size = max(1, _PIECE_ENTRIES // dim)
+        for start in range(0, len(states), size):
+            piece = slice(start, start + size)
+            value[piece] = (scaled.rows(classes[piece]) * self.h[states[piece]]).sum(dim=1)
+        value = value * self.factor[states]
+        terms = scaled.lengths[classes] * self.reach[states]
+        added = self.added(states, classes)
+        if added is not None:
+            value = value + added
+            # noise and bias may cancel
+            terms = terms + self._added_size(states, classes)
+        error = gamma(dim + 6, torch.float64) * terms + (dim + 8) * 2.0**_PLAIN_EXPONENT * _TINY
+        error = above(error + self.lost[states], 16)
+        masked = scaled.head.masked[classes]
+        return Exact(value=torch.where(masked, -torch.inf, value), error=torch.where(masked, 0.0, error))
+
+    def added_sizes(self) -> Float[Tensor, "queries classes"]:
+        """|c_j| + T |G_j| in the states' units, 0 for a masked class: what roundings of `added` are relative to."""
+        head, unit = self.scaled.head, -self.unit[:, None]
+        total = times_power(torch.where(head.masked, 0.0, head.bias.abs()).expand(len(self), -1), unit)
+        if self.noise is not None:
+            assert self.temperature is not None
+            total = total + times_power((self.noise * self.temperature[:, None]).abs(), unit)
+        return total
+
+    def _added_size(self, states: Tensor, classes: Tensor) -> Tensor:
+        head, unit = self.scaled.head, -self.unit[states]
+        total = times_power(torch.where(head.masked, 0.0, head.bias.abs())[classes], unit)
+        if self.noise is not None:
+            assert self.temperature is not None
+            total = total + times_power((self.noise[states, classes] * self.temperature[states]).abs(), unit)
+        return total
+
+    def compare(self, state: int, one: int, other: int) -> int:
+        """The sign of the exact score of class `one` minus that of `other`, by one exact sum of all terms."""
+        head = self.scaled.head
+        h = self.hidden[state].tolist()
+        rows = head.rows(torch.tensor([one, other])).tolist()
+        a = [*rows[0], *(-x for x in rows[1])]
+        b = [*h, *h]
+        short = self.short
+        c = head.bias[[one, other]].tolist()
+        if self.scaled.biased:
+            short = short and all(x == float(torch.tensor(x).float()) for x in c if math.isfinite(x))
+            a += [c[0], -c[1]]
+            b += [1.0, 1.0]
+        if self.noise is not None:
+            assert self.temperature is not None
+            tau, g = self.temperature[state].item(), self.noise[state]
+            a += [tau, tau]
+            b += [g[one].item(), -g[other].item()]
+            short = False
+        return sign_of_products(a, b, short=short)
+
+    def same_rows(self, one: int, others: Int[Tensor, " some"]) -> Bool[Tensor, " some"]:
+        """Classes whose rows and biases are those of `one`, number by number: their products tie."""
+        head = self.scaled.head
+        rows = head.weight[others]
+        return (rows == head.weight[one]).all(dim=1) & (head.bias[others] == head.bias[one])

@@ -1,0 +1,90 @@
+"""Screening by integers: scores are within their allowances, doubled channels add up, blocks lose no candidate."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+import torch
+
+import suffice as sf
+from suffice.realizations.screening import integers
+from suffice.realizations.screening.integers import IntegerScreen, doubled_channels
+from suffice.realizations.screening.units import Batch, ScaledHead
+from tests.reference.rational_heads import rational_scores
+from tests.support.screened_heads import KINDS, hard_head
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_are_within_their_allowances(kind: str, calibrated: bool) -> None:
+    for seed in (1, 2):
+        head, hidden = hard_head(kind, seed)
+        scaled = ScaledHead(head)
+        batch = Batch(scaled, hidden.double())
+        screen = IntegerScreen(scaled, batch.h[1:] if calibrated else None, extra=5)
+        made = screen.approximate(batch)
+        for n in range(len(hidden)):
+            unit = Fraction(2) ** int(batch.unit[n])
+            for j, q in enumerate(rational_scores(head, hidden[n])):
+                if q is None:
+                    assert made.scores[n, j] == -torch.inf
+                else:
+                    error = abs(Fraction(made.scores[n, j].item()) * unit - q)
+                    assert error <= Fraction(made.d[n, j].item()) * unit
+
+
+def test_an_allowance_can_be_used_up() -> None:
+    """A hidden vector of full words along one row's residual: |r_j| |h| is met, with nothing else beside it."""
+    w = torch.zeros(64, 4)
+    w[0] = 64.0
+    w[1] = torch.tensor([10.4, -3.4, 7.4, -20.4])
+    hidden = torch.tensor([[1.0, -1.0, 1.0, -1.0]])
+    scaled = ScaledHead(sf.LinearHead(w))
+    batch = Batch(scaled, hidden.double())
+    screen = IntegerScreen(scaled)
+    if screen.kernel.largest != 64:
+        pytest.skip("words of eight bits here")
+    made = screen.approximate(batch)
+    unit = 2.0 ** int(batch.unit[0])
+    error = abs(made.scores[0, 1].item() * unit - float(w[1].double() @ hidden[0].double()))
+    assert 0.99999 < error / (made.d[0, 1].item() * unit) <= 1
+
+
+def test_outliers_are_doubled() -> None:
+    hidden = torch.ones(20, 6, dtype=torch.float64)
+    hidden[:, 2] = 10.0
+    more = doubled_channels(hidden, 7)
+    assert more.sum() == 7
+    assert more.argmax() == 2
+    assert more[2] >= 6
+    assert doubled_channels(hidden[:1], 3).tolist() == [0, 0, 3, 0, 0, 0]
+    head = sf.LinearHead(torch.randn(80, 6, generator=torch.Generator().manual_seed(1)))
+    scaled = ScaledHead(head)
+    batch = Batch(scaled, hidden)
+    plain, doubled = IntegerScreen(scaled).approximate(batch), IntegerScreen(scaled, hidden, 9).approximate(batch)
+    assert (doubled.d < plain.d).all()
+
+
+@pytest.mark.parametrize("classes", [2, 63, 64, 65, 200])
+def test_blocks_and_floats_agree_with_rows(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The argmax by block maxima, where some or all states go through the float product, against float64."""
+    g = torch.Generator().manual_seed(classes)
+    w = torch.randn(classes, 16, generator=g) * torch.rand(classes, 1, generator=g)
+    hidden = torch.randn(50, 16, generator=g)
+    scaled = ScaledHead(sf.LinearHead(w))
+    exact = (hidden.double() @ w.double().T).argmax(dim=1)
+    screen = IntegerScreen(scaled)
+    for block, share in ((64, 1 / 64), (64, 0.0), (0, 0.0)):
+        monkeypatch.setattr(integers, "_MANY", share)
+        monkeypatch.setattr(integers, "_FEWEST", block)
+        found = screen.argmax(Batch(scaled, hidden.double()))
+        assert torch.equal(found.index, exact)
+        assert (found.exact_rows >= 1).all()
+        assert (found.exact_rows <= classes).all()
+        assert not found.ties.any()
+
+
+def test_memory_is_bounded() -> None:
+    screen = IntegerScreen(ScaledHead(sf.LinearHead(torch.eye(5))))
+    assert 1 <= screen.rows_at_once() <= 64

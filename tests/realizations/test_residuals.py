@@ -1,0 +1,103 @@
+"""Allowances by rows, blocks and deflation hold against exact sums, for directions that are not orthonormal as well."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+import torch
+from torch import Tensor
+
+from suffice.objectives.rows import ClassRows
+from suffice.realizations.quantized_rows import StoredRows
+from suffice.realizations.residuals import Residuals, principal_directions, residuals
+
+
+def normal(seed: int, *size: int) -> Tensor:
+    return torch.randn(*size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def check(exact: ClassRows, rows: ClassRows, made: Residuals, hidden: Tensor) -> float:
+    """The largest share of an allowance that is used: never above 1."""
+    moved = made.moved(hidden)
+    closest = 0.0
+    for n, h in enumerate(hidden.tolist()):
+        for j in range(exact.num_classes):
+            one, other = exact.rows(slice(j, j + 1))[0].tolist(), rows.rows(slice(j, j + 1))[0].tolist()
+            error = sum(
+                ((Fraction(a) - Fraction(b)) * Fraction(x) for a, b, x in zip(one, other, h, strict=True)), Fraction(0)
+            )
+            if moved.correction is not None:
+                error -= Fraction(moved.correction[n, j].item())
+            d = moved.d[n, j].item()
+            assert abs(error) <= d
+            closest = max(closest, float(abs(error)) / d)
+    return closest
+
+
+DIRECTIONS = {
+    "none": None,
+    "principal": principal_directions(normal(1, 30, 12), 3),
+    "crooked": normal(2, 12, 3),
+    "nearly parallel": normal(3, 12, 1) + 1e-9 * normal(4, 12, 3),
+    "zero": torch.zeros(12, 2, dtype=torch.float64),
+    "huge": 1e9 * normal(5, 12, 2),
+}
+
+
+@pytest.mark.parametrize("name", DIRECTIONS)
+@pytest.mark.parametrize("block", [None, 5])
+def test_allowances_hold(name: str, block: int | None) -> None:
+    w = normal(6, 9, 12)
+    w[2] = 0
+    exact, rows = StoredRows(w), StoredRows((w * 8).round() / 8)
+    made = residuals(exact, rows, block=block, directions=DIRECTIONS[name])
+    hidden = normal(7, 5, 12)
+    hidden[0, 3] = 1e6
+    hidden[1] = 0
+    hidden[2] = 1e-200 * hidden[2]
+    check(exact, rows, made, hidden)
+
+
+@pytest.mark.parametrize("name", ["none", "principal"])
+def test_an_allowance_can_be_used_up(name: str) -> None:
+    """h along one residual, or along what deflation leaves of it: the row's own allowance is met."""
+    w = normal(6, 9, 12)
+    exact, rows = StoredRows(w), StoredRows((w * 8).round() / 8)
+    made = residuals(exact, rows, directions=DIRECTIONS[name])
+    r = w - rows.values
+    q = DIRECTIONS[name]
+    if q is not None:
+        r = r - (r @ q) @ q.T
+    assert check(exact, rows, made, r) > 0.999
+
+
+def test_deflation_is_where_the_vectors_are() -> None:
+    """Rounding alone is left of vectors in the span of the directions."""
+    w, q = normal(6, 9, 12), DIRECTIONS["principal"]
+    assert q is not None
+    exact, rows = StoredRows(w), StoredRows(w.round())
+    made = residuals(exact, rows, directions=q)
+    hidden = normal(8, 4, 3) @ q.T
+    assert (made.moved(hidden).d < 1e-12).all()
+    assert (residuals(exact, rows).moved(hidden).d > 0.1).all()
+    check(exact, rows, made, hidden)
+
+
+def test_deflated_residuals_of_rounding_size() -> None:
+    """Where residuals are along the directions, what is left of them is rounding, and allowed for."""
+    q = DIRECTIONS["crooked"]
+    assert q is not None
+    w = normal(6, 9, 12)
+    exact, rows = StoredRows(w), StoredRows(w - normal(9, 9, 3) @ q.T)
+    made = residuals(exact, rows, block=4, directions=q)
+    check(exact, rows, made, 1e3 * normal(8, 6, 12))
+
+
+def test_blocks_are_less_where_residuals_and_vectors_miss_each_other() -> None:
+    w = torch.zeros(2, 8, dtype=torch.float64)
+    w[:, :4] = 0.3
+    exact, rows = StoredRows(w), StoredRows(torch.zeros_like(w))
+    hidden = torch.tensor([[0.0, 0, 0, 0, 1, 1, 1, 1]], dtype=torch.float64)
+    assert (residuals(exact, rows, block=4).moved(hidden).d < 1e-300).all()
+    assert (residuals(exact, rows).moved(hidden).d > 1).all()
