@@ -70,6 +70,7 @@ def hidden_distances(
         torch.matmul(c, _scaled(rows, block, unit, masked).T, out=inner[:, block])
     both = radii + size
     squares = (radii * radii - 2 * inner + size * size).clamp_min_(0)
+    # of the product. (No bound needs it: both lengths were raised by more than p roundings, and so were their squares.)
     squares = squares + gamma(rows.dim + 16, torch.float64) * both * both
     found = (torch.sqrt(squares) + moved[:, None] + _LOST) * unit
     # a logarithm that underflows as a number still counts
