@@ -270,7 +270,7 @@ MUTANTS = (
         old="off = masked[known]",
         new="off = masked[known] & ~masked[known]",
         why="a masked class is never the prediction",
-        kills=(f"{_IN_TRUTH}test_predictions_of_ties",),
+        kills=(f"{_IN_TRUTH}test_a_masked_class_is_never_right",),
     ),
     Mutant(
         name="truth-head-doubtful",
