@@ -64,3 +64,15 @@ def test_the_top_class_of_a_saturated_state_keeps_its_digits() -> None:
     assert 1e-170 < head.distances[0, 0] < 1e-168
     # sqrt(3)/2 of the bound, where squares would underflow
     assert min(check(states)) > 0.86
+
+
+@pytest.mark.parametrize("apart", [1e-9, 1e-12, 3e-16])
+def test_distances_of_rows_that_nearly_agree(apart: float) -> None:
+    """Half of the rows are one but for `apart` and have all of the mass; the others pull the center away from them."""
+    for seed in range(8):
+        g = torch.Generator().manual_seed(seed)
+        near = torch.randn(1, 40, generator=g, dtype=torch.float64)
+        near = near + apart * torch.randn(6, 40, generator=g, dtype=torch.float64)
+        weight = torch.cat([near, torch.randn(6, 40, generator=g, dtype=torch.float64)])
+        bias = torch.cat([0.3 * torch.randn(6, generator=g), torch.full((6,), -60.0)]).double()
+        check(sf.HeadStates(sf.LinearHead(weight, bias), torch.zeros(1, 40), [0]))

@@ -284,3 +284,17 @@ def test_a_bias_is_rounded_too() -> None:
     assert exact[0] is not None
     assert abs(exact[0] - made.scores[0, 0].item()) > 1e-17
     assert abs(exact[0] - made.scores[0, 0].item()) <= made.error[0, 0].item()
+
+
+def test_errors_of_scores_reach_log_probabilities() -> None:
+    """Scores that are off by 0.1, one up and all others down, move a log-probability by nearly 0.2."""
+    states = gaussian_states(1, count=2)
+    made = sf.ExactHead().at(states)
+    off = torch.full_like(made.d, 0.1)
+    head = sf.RealizedHead(states, made.scores, made.d, score_error=off).head()
+    moved = made.scores - 0.1
+    moved[:, 3] += 0.2
+    far = (moved.log_softmax(dim=1) - head.log_probabilities).abs().amax(dim=1)
+    assert head.log_error is not None
+    assert (far > 0.1).all()
+    assert (far <= head.log_error).all()

@@ -114,6 +114,13 @@ def test_predictions_of_ties() -> None:
         sf.judge(in_weights, sf.Budgets(gradient=1.0), gradient=torch.zeros(1, 2))
 
 
+def test_a_masked_class_is_never_right() -> None:
+    """Not beside the best class either, whose place it has where masked ones are left out."""
+    head = sf.LinearHead(torch.tensor([[2.0], [9.0], [1.0]]), [0.0, -torch.inf, 0.0])
+    found = sf.judge(sf.HeadStates(head, torch.ones(3, 1)), sf.Budgets(prediction=True), prediction=[0, 1, 2])
+    assert found.verdict.tolist() == ["certified", "violated", "violated"]
+
+
 def test_ties_are_all_that_rational_arithmetic_is_asked_for() -> None:
     states = gaussian_states(1)
     outputs = Outputs(loss=torch.zeros(6).double(), prediction=torch.zeros(6).long())

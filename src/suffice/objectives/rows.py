@@ -64,7 +64,7 @@ class ClassRows(ABC):
 
     def centered(self, block: slice) -> Float[Tensor, "some dim"]:
         """Rows minus the center: one rounding a coordinate."""
-        return self.rows(block) - self.center
+        return self.rows(block).sub(self.center)
 
 
 def row_lengths(rows: Float[Tensor, "some dim"]) -> Float[Tensor, " some"]:

@@ -18,6 +18,8 @@ from suffice.objectives.rows import ClassRows
 __all__ = ["hidden_distances", "weight_distances"]
 
 _U = unit_roundoff(torch.float64)
+# Radii that are not scaled.
+_SMALLEST, _LARGEST = 1e-100, 1e100
 # In units of the largest radius: what underflows in squares and products of p <= 2^20 coordinates is below this.
 _LOST = 1e-150
 # Squares of such numbers are far above what underflows.
@@ -36,7 +38,7 @@ def hidden_distances(
     assert head.log_error is not None
     log_pi, count = head.log_probabilities, len(head.gradient_scale)
     radii = torch.where(masked, 0.0, rows.radii)
-    unit = _power_above(float(radii.max()))
+    unit = _unit(float(radii.max()))
     if not math.isfinite(unit):
         return torch.full_like(log_pi, torch.inf)
     radii = radii / unit
@@ -68,6 +70,7 @@ def hidden_distances(
         torch.matmul(c, _scaled(rows, block, unit, masked).T, out=inner[:, block])
     both = radii + size
     squares = (radii * radii - 2 * inner + size * size).clamp_min_(0)
+    # of the product. (No bound needs it: both lengths were raised by more than p roundings, and so were their squares.)
     squares = squares + gamma(rows.dim + 16, torch.float64) * both * both
     found = (torch.sqrt(squares) + moved[:, None] + _LOST) * unit
     # a logarithm that underflows as a number still counts
@@ -87,8 +90,13 @@ def weight_distances(head: SoftmaxHead) -> Float[Tensor, "queries classes"]:
     return above(found, 2 * pi.shape[1] + 64, positive=True).nan_to_num(nan=torch.inf, posinf=torch.inf)
 
 
-def _power_above(x: float) -> float:
-    """A power of two at least as large: dividing by it is exact but for underflow. Infinite where there is none."""
+def _unit(x: float) -> float:
+    """A power of two at least as large: dividing by it is exact but for underflow. Infinite where there is none.
+
+    Numbers between 1e-100 and 1e100 are left as they are: what underflows in their squares is below 1e-150 as well.
+    """
+    if _SMALLEST <= x <= _LARGEST:
+        return 1.0
     if not math.isfinite(x) or x > 2.0**1000:
         return math.inf
     return math.ldexp(1.0, math.frexp(max(x, 2.0**-1000))[1])
@@ -96,7 +104,10 @@ def _power_above(x: float) -> float:
 
 def _scaled(rows: ClassRows, block: slice, unit: float, masked: Bool[Tensor, " classes"]) -> Float[Tensor, "some dim"]:
     """x_j in units; a masked class has none, so that its row cannot overflow."""
-    return torch.where(masked[block, None], 0.0, rows.centered(block)).mul_(1 / unit)
+    found = rows.centered(block)
+    if bool(masked[block].any()):
+        found[masked[block]] = 0.0
+    return found if unit == 1 else found.mul_(1 / unit)
 
 
 def _scaled_at(rows: ClassRows, classes: Tensor, unit: float) -> Float[Tensor, "queries dim"]:

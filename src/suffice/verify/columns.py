@@ -28,6 +28,7 @@ __all__ = [
     "inverse",
     "is_enclosed",
     "tier_shares",
+    "without_label",
 ]
 
 Said = dict[str, Array]
@@ -72,11 +73,17 @@ def is_enclosed(plan: Plan, said: Said) -> Array:
     return found
 
 
+def without_label(plan: Plan, said: Said) -> Array:
+    """Where a head state has no label: others always have one."""
+    found: Array = said["label"] == -1 if plan.head else np.zeros(len(said["verdict"]), dtype=bool)
+    return found
+
+
 def analytic_columns(e: Evaluator, plan: Plan, said: Said) -> Iterator[Judged]:
     """Every column that depends on more than other columns."""
     one, enclosed = np.ones(len(e)), is_enclosed(plan, said)
     at = e.bounds(plan.order, plan.contract, "own", one)
-    bare = (said["label"] == -1) & plan.head
+    bare = without_label(plan, said)
     for name in plan.closed:
         found = _bound(f"{name}_bound", said[f"{name}_bound"], at[name], e.slack, enclosed)
         # without a label there is neither a loss nor its gradient
@@ -236,7 +243,7 @@ def common_columns(e: Evaluator, plan: Plan, said: Said) -> Iterator[Judged]:
     pi = e.target_probability(plan.order)
     off = np.minimum(1e-9 * pi.wide, 1e-12) + (pi.wide - pi.low) + 1e-300
     found = _near("target_probability", said["target_probability"], pi.low - off, pi.wide + off)
-    yield _where(found, ~((said["label"] == -1) & plan.head))
+    yield _where(found, ~without_label(plan, said))
 
 
 def _where(judged: Judged, rows: Array) -> Judged:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from suffice.verify.columns import TIERS, Judged, Said, is_enclosed
+from suffice.verify.columns import TIERS, Judged, Said, is_enclosed, without_label
 from suffice.verify.ladder import ORDERS, valid_orders
 from suffice.verify.plan import Plan
 from suffice.verify.report import shown
@@ -62,7 +62,7 @@ def cross_checked(plan: Plan, nu: float, said: Said) -> Iterator[Judged]:
     yield _plain("b_first_order", ~(first >= 0), "a number >= 0")
     yield _plain("b_conditioned", ~((paper >= 0) & np.isfinite(paper)), "a number >= 0")
     # of a head state without a label
-    bare = (said["label"] == -1) & plan.head
+    bare = without_label(plan, said)
     fits = np.where(bare, np.isnan(pi), (pi >= 0) & (pi <= 1))
     yield _plain("target_probability", ~fits, lambda i: "NaN" if bare[i] else "a number in [0, 1]")
     if plan.head:
