@@ -192,3 +192,21 @@ def test_what_is_not_a_number_is_not_zero() -> None:
     assert bool(torch.isinf(broken.filtered(torch.full_like(found.scale, 2.0)).gradient).all())
     # nothing is left out at a threshold of zero, whatever there is
     assert not broken.filtered(torch.zeros_like(found.scale)).gradient.any()
+
+
+@pytest.mark.slow
+def test_five_thousand_states() -> None:
+    count = 0
+    for seed in range(60):
+        for coordinate in ("hidden", "weights"):
+            states = skewed_head_states(seed, coordinate, 42)
+            g = _residuals(states)
+            for threshold in (2.0**-12, 0.02, 0.3):
+                out = torch.where(g.abs() < threshold, g, 0.0)
+                # in other units: squares of what a saturated state leaves out underflow
+                true = _gradient(states, out * 1e150).norm(dim=1) / 1e150
+                after = sf.Filtered(threshold).at(states).after
+                assert after is not None
+                assert bool((true <= after.gradient * (1 + 1e-12) + 1e-300).all())
+            count += len(states)
+    assert count == 5040
