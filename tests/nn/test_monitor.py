@@ -236,3 +236,16 @@ def test_a_resumed_monitor_of_a_head_keeps_inputs_for_the_same_steps() -> None:
     monitor.load_state_dict({"step": 2})
     head(torch.randn(2, 5))
     assert monitor.watched.taken() is not None
+
+
+def test_of_many_classes_fewer_states_are_certified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("suffice.nn.monitor._MOST_SCORES", 21)
+    monitor, head = _watched(noise=0.1, sample=8)
+    hidden, labels = torch.randn(8, 5), torch.randint(0, 7, (8,))
+    head(hidden)
+    report = monitor(labels=labels)
+    assert report is not None
+    assert report["suffice/states"] == 3
+    # the noise is still that of all
+    states = sf.HeadStates(sf.LinearHead(head.weight, head.bias), hidden, labels, coordinate="weights")
+    assert report["suffice/noise"] == pytest.approx((gradient_noise(states) / 8) ** 0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -183,3 +184,29 @@ def test_where_the_top_class_may_be_cut_off_no_prediction_is_left() -> None:
     with pytest.raises(sf.BudgetError, match="Expected no KL budget for a truncated softmax"):
         sf.certify(states, sf.Budgets(kl=1.0), sf.Filtered(0.5, truncated=True))
     assert sf.certify(states, sf.Budgets(kl=1e-9), sf.Filtered(0.5)).verdict[0] == "certified"
+
+
+def test_what_is_not_a_number_is_not_zero() -> None:
+    found = residuals_of(sf.ExactHead().at(skewed_head_states(1)))
+    broken = replace(found, high=torch.full_like(found.high, math.nan))
+    assert bool(torch.isinf(broken.filtered(torch.full_like(found.scale, 2.0)).gradient).all())
+    # nothing is left out at a threshold of zero, whatever there is
+    assert not broken.filtered(torch.zeros_like(found.scale)).gradient.any()
+
+
+@pytest.mark.slow
+def test_five_thousand_states() -> None:
+    count = 0
+    for seed in range(60):
+        for coordinate in ("hidden", "weights"):
+            states = skewed_head_states(seed, coordinate, 42)
+            g = _residuals(states)
+            for threshold in (2.0**-12, 0.02, 0.3):
+                out = torch.where(g.abs() < threshold, g, 0.0)
+                # in other units: squares of what a saturated state leaves out underflow
+                true = _gradient(states, out * 1e150).norm(dim=1) / 1e150
+                after = sf.Filtered(threshold).at(states).after
+                assert after is not None
+                assert bool((true <= after.gradient * (1 + 1e-12) + 1e-300).all())
+            count += len(states)
+    assert count == 5040

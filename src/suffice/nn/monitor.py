@@ -25,6 +25,8 @@ __all__ = ["MonitorReport", "ToleranceMonitor"]
 
 # Bessel functions that a report may ask Arb for: about a second
 _MOST_IN_ARB = 16_384
+# scores of a head that a report certifies: less than a second
+_MOST_SCORES = 262_144
 
 
 class ToleranceMonitor:
@@ -41,7 +43,7 @@ class ToleranceMonitor:
     that report, and `monitor(labels=labels)` is all that is to be called (`causal` shifts them, -100 is left out).
     `realization` is what is certified there, the head as it is stored unless told otherwise. With `noise=0.1` the
     gradient's budget is a tenth of the noise of the batch's gradient in the head's parameters, estimated from the
-    sample: is the error of this precision below it?
+    sample: is the error of this precision below it? Of heads with many classes fewer states are certified.
 
     Where the pair has no proof at the loss's dimension (none has below p = 5) there is no tolerance: "suffice/scope" is
     then "no proof at p = 3", say, and instead the loss's own outputs are judged against Arb, which takes a moment: the
@@ -132,15 +134,17 @@ class ToleranceMonitor:
         states, skipped, count = watched.states(hidden, labels, self.sample)
         if states is None:
             return self._told(skipped, MonitorReport({"suffice/states": 0}))
+        # many classes: the noise is that of all samples, what is certified are some of them
+        some = states[_spread(len(states), max(1, _MOST_SCORES // states.num_classes))]
         if self.noise is None:
-            return self._told(skipped, certified_report(states, self.budgets, self.realization, self.contract))
+            return self._told(skipped, certified_report(some, self.budgets, self.realization, self.contract))
         trace = gradient_noise(states)
         if not 0 < trace < math.inf:
             words = "these samples say nothing about noise"
             return self._told(skipped, MonitorReport({"suffice/states": 0, "suffice/basis": words}))
         others = {name: getattr(self.budgets, name) for name in self.budgets.names} if self.given else {}
         budgets = Budgets.below_noise((trace, count), self.noise, **{**others, "gradient": None})
-        report = certified_report(states, budgets, self.realization, self.contract)
+        report = certified_report(some, budgets, self.realization, self.contract)
         report |= {"suffice/noise": math.sqrt(trace / count), "suffice/budget_gradient": float(budgets.gradient or 0)}
         return self._told(skipped, report)
 
@@ -218,3 +222,9 @@ class ToleranceMonitor:
         except ValueError:
             # no bank: a mean direction that is not finite, say, or a class of one sample without a cap
             return None, len(features)
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """Evenly spaced rows, `most` at most."""
+    kept = min(count, most)
+    return [index * count // kept for index in range(kept)]

@@ -19,7 +19,7 @@ from suffice.numerics.rounding import smallest_normal
 __all__ = ["Gradients", "Head", "LeftOut", "Streamed", "streamed"]
 
 # Rows of logits that are there at once, rows that share the classes they keep, classes that are copied at once.
-_ROWS, _GROUP, _CLASSES = 128, 32, 8192
+_ROWS, _GROUP, _CLASSES = 128, 32, 4096
 # One class in so many aims the threshold; what it aims at is a part of the budget, for it is a guess.
 _STRIDE, _AIM = 64, 0.4
 # So many terms are added up in the entries' own dtype.
@@ -96,6 +96,9 @@ def streamed(
         weight=torch.zeros_like(head.weight),
         bias=None if head.bias is None else torch.zeros_like(head.bias),
     )
+    # room for the rows of some classes and for their gradients, used again and again
+    size = min(_CLASSES, len(head.weight))
+    room = hidden.new_empty(2, size, hidden.shape[1])
     parts = []
     for at in _slices(len(hidden), _ROWS):
         pi, loss[at] = _probabilities(hidden[at], labels[at], head, logits)
@@ -108,7 +111,7 @@ def streamed(
             here = slice(at.start + rows.start, at.start + rows.stop)
             classes, left = _chosen(pi[rows], labels[here], head, aims[rows])
             parts.append(left)
-            _add(made, here, hidden[here], labels[here], head, pi[rows], classes, scale / head.temperature)
+            _add(made, here, hidden[here], labels[here], head, pi[rows], classes, scale / head.temperature, room)
     joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in LeftOut.__dataclass_fields__}
     return Streamed(loss=loss, gradients=made, left_out=LeftOut(**joined))
 
@@ -219,7 +222,15 @@ def _bounded(pi: Tensor, threshold: Tensor, some: Tensor, kept: int, head: Head,
 
 
 def _add(
-    made: Gradients, at: slice, h: Tensor, labels: Tensor, head: Head, pi: Tensor, classes: Tensor | None, factor: float
+    made: Gradients,
+    at: slice,
+    h: Tensor,
+    labels: Tensor,
+    head: Head,
+    pi: Tensor,
+    classes: Tensor | None,
+    factor: float,
+    room: Tensor,
 ) -> None:
     """Add the gradients of a group of rows, with some classes or with all."""
     if classes is None:
@@ -230,9 +241,10 @@ def _add(
     residuals[torch.arange(len(own), device=own.device), own] -= 1
     residuals *= factor
     # some classes at a time: copies of their rows are no larger than the logits
-    for some, part in zip(classes.split(_CLASSES), residuals.split(_CLASSES, dim=1), strict=True):
-        made.hidden[at].addmm_(part, head.weight.index_select(0, some))
-        made.weight.index_add_(0, some, part.T @ h)
+    for some, part in zip(classes.split(room.shape[1]), residuals.split(room.shape[1], dim=1), strict=True):
+        rows, slopes = room[0, : len(some)], room[1, : len(some)]
+        made.hidden[at].addmm_(part, torch.index_select(head.weight, 0, some, out=rows))
+        made.weight.index_add_(0, some, torch.mm(part.T, h, out=slopes))
     if made.bias is not None:
         made.bias.index_add_(0, classes, residuals.sum(dim=0))
 
