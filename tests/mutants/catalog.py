@@ -12,6 +12,7 @@ from tests.mutants import (
     plain,
     rounding,
     rungs,
+    screening,
     seams,
     stores,
     sums,
@@ -37,6 +38,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(
         judging,
         plain,
         training,
+        screening,
     )
     for mutant in area.MUTANTS
 )
