@@ -15,7 +15,6 @@ _LOSSES = "realizations/screening/losses.py"
 _RESIDUALS = "realizations/residuals.py"
 _ROUNDED = "realizations/rounded.py"
 _STAGES = "realizations/stages.py"
-_ENCLOSURE = "certificates/enclosure.py"
 
 _OF_INTEGERS = ("tests/realizations/screening/test_integers.py::test_scores_are_within_their_allowances",)
 _OF_ROUNDED = "tests/realizations/test_rounded.py::"
@@ -95,7 +94,7 @@ MUTANTS = (
         old="above(deflation.leaks * along[:, None], 8)",
         new="above(0 * deflation.leaks * along[:, None], 8)",
         why="directions that are not orthonormal leave a part of the residual along them",
-        kills=_OF_RESIDUALS,
+        kills=("tests/realizations/test_residuals.py::test_directions_that_are_too_short",),
     ),
     Mutant(
         name="deflation-rest-of-the-vector",
@@ -160,13 +159,5 @@ MUTANTS = (
         new="d = above(stage.moved * per",
         why="what is not known of the logits in use is an error as well",
         kills=("tests/realizations/test_stages.py::test_known_and_unknown_add_up",),
-    ),
-    Mutant(
-        name="enclosure-without-what-comes-after",
-        file=_ENCLOSURE,
-        old="return None if realized.after is not None else realized_errors",
-        new="return realized_errors",
-        why="errors of scores alone would certify a loss that has more errors after them",
-        kills=_PEAKED,
     ),
 )
