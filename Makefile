@@ -1,5 +1,5 @@
 # Two commands set up everything on a machine with Python 3.11: `make demo` and `make test`.
-.PHONY: demo test test-slow mutants docs bench bench-peers clean
+.PHONY: demo test test-slow mutants docs bench bench-components bench-peers clean
 
 BIN := .venv/bin
 PYTHON ?= python3
@@ -27,9 +27,14 @@ mutants: .venv/.installed-dev
 docs: .venv/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# writes build/bench.json; the TFP contender is measured if `make bench-peers` has been run
+# what a user calls, over the bare product of the geometry; writes build/bench.json
 bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks
+
+# pieces against their peers, training steps, memory; writes build/components.json. TFP is among the peers if
+# `make bench-peers` has been run
+bench-components: .venv/.installed-dev
+	$(BIN)/python -m benchmarks.components
 
 bench-peers: .venv-peers/.installed
 

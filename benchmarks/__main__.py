@@ -1,7 +1,8 @@
-"""Run every benchmark, print the table and write build/bench.json."""
+"""Time what a user calls against the bare product of the geometry, print the table and write build/bench.json."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -12,73 +13,57 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.audits import audit_overhead
-from benchmarks.execution import execution_ratios, projection
-from benchmarks.pairs import pair_ratios
-from benchmarks.tolerances import memory_growth, tolerance_ratios
-from benchmarks.training import monitor_overhead, step_memory, step_ratio
+from benchmarks.calls import CALLS
+from benchmarks.rounds import Measured, measure
+from benchmarks.workloads import WORKLOADS
+from suffice.numerics.compiling import has_compiler
 
 
 def main() -> None:
-    """`python -m benchmarks`: each ratio at the top level of the file, what was compared under "details"."""
-    root = Path(__file__).resolve().parent.parent
-    build = root / "build"
-    build.mkdir(exist_ok=True)
+    """`python -m benchmarks`: some minutes on an otherwise idle machine; `--only` and `--rounds` for a look."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", default="", help="calls whose name contains this")
+    parser.add_argument("--on", default="", help="workloads whose name contains this")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--eager", action="store_true", help="leave out what is compiled")
+    options = parser.parse_args()
     console = Console()
-    with console.status("timing the pair against its peers; a minute or two"):
-        ratios = pair_ratios(root / ".venv-peers" / "bin" / "python", build)
-    with console.status("timing the audit; some minutes, most of them compiling"):
-        ratios |= tolerance_ratios()
-    with console.status("measuring memory at 100,000 and 1,000,000 states"):
-        growth, peaks = memory_growth(root)
-    with console.status("timing a training step against the published way; half a minute"):
-        ratios["proco_step_vs_published"] = step_ratio()
-        memory, step_peaks = step_memory(root)
-        overhead, monitor_times = monitor_overhead()
-    with console.status("timing what is executed; a minute"):
-        ratios |= execution_ratios()
-        projected = projection()
-    with console.status("auditing 100,000 and 1,000,000 states; some minutes"):
-        io_overhead, audits = audit_overhead(root)
-    machine = {
+    calls = [
+        call
+        for call in CALLS
+        if options.only in call.name and (call.mode == "eager" or (has_compiler() and not options.eager))
+    ]
+    found: list[Measured] = []
+    for name, make in WORKLOADS.items():
+        if options.on in name and any(name in call.on for call in calls):
+            with console.status(f"timing {name}"):
+                found += measure(make(), calls, options.rounds)
+    console.print(_table(found))
+    root = Path(__file__).resolve().parent.parent
+    (root / "build").mkdir(exist_ok=True)
+    path = root / "build" / "bench.json"
+    path.write_text(json.dumps({"calls": [asdict(each) for each in found], "machine": _machine()}, indent=2) + "\n")
+    console.print(f"written to {path.relative_to(root)}")
+
+
+def _table(found: list[Measured]) -> Table:
+    table = Table("call", "on", "products", "limit", "seconds", "mode", title="over the bare product, medians")
+    for each in found:
+        over = each.limit is not None and each.products > each.limit
+        products = f"[red]{each.products:.1f}[/red]" if over else f"{each.products:.1f}"
+        limit = "" if each.limit is None else f"{each.limit:g}"
+        table.add_row(each.call, each.workload, products, limit, f"{each.seconds:.3f}", each.mode)
+    return table
+
+
+def _machine() -> dict[str, object]:
+    return {
         "cores": os.cpu_count(),
         "processor": platform.processor() or platform.machine(),
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
     }
-    report = {
-        **{key: None if ratio is None else ratio.value for key, ratio in ratios.items()},
-        "memory_growth_1m": growth,
-        "memory_peaks_bytes": peaks,
-        "proco_memory_vs_published": memory,
-        "proco_memory_peaks_bytes": step_peaks,
-        "monitor_overhead": overhead,
-        "monitor_seconds": monitor_times,
-        "adaptive_projection_float32_32_times_faster": projected,
-        "audit_io_overhead": io_overhead,
-        "audit_io_seconds_and_bytes": audits,
-        "details": {key: None if ratio is None else asdict(ratio) for key, ratio in ratios.items()},
-        "machine": machine,
-    }
-    (build / "bench.json").write_text(json.dumps(report, indent=2) + "\n")
-    table = Table("ratio", "value", "first", "second", title="second time over first, median of interleaved repeats")
-    for key, ratio in ratios.items():
-        if ratio is None:
-            table.add_row(key, "absent", "", "run `make bench-peers` first")
-            continue
-        table.add_row(key, f"{ratio.value:.2f}", *(_words(side) for side in (ratio.ours, ratio.peer)))
-    console.print(table)
-    console.print(f"memory_growth_1m {growth:.2f}: peak above inputs and outputs, {peaks} bytes")
-    console.print(f"proco_memory_vs_published {memory:.4f}: peak above the inputs, {step_peaks} bytes")
-    console.print(f"monitor_overhead {overhead:.4f}: {monitor_times} seconds")
-    console.print(f"a projection, if float32 were 32 times faster than float64: {projected}")
-    console.print(f"audit_io_overhead {io_overhead:.3f}: {audits}")
-    console.print(f"written to {(build / 'bench.json').relative_to(root)}")
-
-
-def _words(side: dict[str, object]) -> str:
-    milliseconds = 1e3 * float(str(side["median_seconds"]))
-    return f"{side['name']}: {milliseconds:.2f} ms, {side['mode']}, {side['dtype']}, {side['threads']} threads"
 
 
 if __name__ == "__main__":

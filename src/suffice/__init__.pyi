@@ -75,6 +75,7 @@ from suffice.realizations.composed import HeadStep as HeadStep
 from suffice.realizations.composed import compose as compose
 from suffice.realizations.dequantized import dequantized as dequantized
 from suffice.realizations.executed.realization import Execution as Execution
+from suffice.realizations.filtered import Filtered as Filtered
 from suffice.realizations.linear import ExactHead as ExactHead
 from suffice.realizations.linear import HeadScores as HeadScores
 from suffice.realizations.linear import RealizedHead as RealizedHead
@@ -107,6 +108,8 @@ from suffice.store.reader import Batch as Batch
 from suffice.store.reader import Collection as Collection
 from suffice.store.reader import open_collection as open_collection
 from suffice.store.writer import CollectionWriter as CollectionWriter
+from suffice.tolerances.filtering import FilterThreshold as FilterThreshold
+from suffice.tolerances.filtering import filter_threshold as filter_threshold
 from suffice.tolerances.tolerance import Tolerance as Tolerance
 from suffice.tolerances.tolerance import sensitivity as sensitivity
 from suffice.tolerances.tolerance import tolerance as tolerance

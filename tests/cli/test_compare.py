@@ -71,3 +71,14 @@ def test_nothing_is_written_over(folder: Path, tmp_path: Path) -> None:
         assert "choose another --out" in done.output
     assert [path.name for path in (tmp_path / "p").iterdir()] == ["mine.txt"]
     assert not (folder / "loose" / "report.html").exists()
+
+
+def test_audits_at_addresses(folder: Path, tmp_path: Path) -> None:
+    there = f"file://{tmp_path}/there"
+    sf.audit(folder / "c", sf.Budgets(loss=1e-3, gradient=1e-3), out=there, page=False)
+    done = run(app, ["compare", there, str(folder / "tight"), "--json", "--out", str(tmp_path / "p")])
+    assert done.exit_code == 1, done.output
+    record = json.loads(done.stdout)
+    assert record["states"] == 25
+    assert record["before"]["audit"] == there
+    assert there in (tmp_path / "p" / "report.html").read_text()

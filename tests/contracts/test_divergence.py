@@ -14,7 +14,9 @@ from suffice.contracts.centered import centered_in_logs
 from suffice.contracts.conditioned import conditioned_in_logs
 from suffice.contracts.divergence import curvature, log_divergence, uniform_divergence
 from suffice.contracts.divergence import divergence as plain_divergence
+from suffice.contracts.family import SoftmaxFamily
 from suffice.contracts.registry import contract_named
+from suffice.tolerances.invert import invert
 from tests.reference.exact import exact_outputs
 from tests.support.collections import make_states
 from tests.support.heads import corner_errors, random_head
@@ -256,3 +258,28 @@ def test_a_rounding_that_is_over_the_budget_leaves_nothing() -> None:
     assert (found.status == "zero").all()
     assert (found.b == 0).all()
     assert not sf.certify(states, sf.Budgets(kl=1e-22), pair, scope="execution", dtype=torch.float32).certified.any()
+
+
+def test_what_left_the_model_has_no_bound() -> None:
+    """float32 overflows at such features: no KL is certified there, whatever the budget."""
+    states = make_states(3, classes=4)
+    huge = sf.States(states.bank, states.features.double() * 1e30, states.labels, states.temperature)
+    budgets = sf.Budgets(kl=1e300)
+    found = sf.certify(huge, budgets, sf.DebyePair(order=2), scope="execution", dtype=torch.float32)
+    assert found.kl is not None
+    assert torch.isinf(found.kl).all()
+    assert not found.certified.any()
+
+
+def test_what_is_returned_counts_where_nothing_stands_beside_the_family() -> None:
+    """At b = 0 the KL of returned log-probabilities is there already: over the budget, nothing is accepted."""
+    made = random_head(3, classes=4)
+    after = torch.full((1, 4), 0.1, dtype=torch.float64)
+    after[0, 1] = 0.0
+    for budget, zero in ((1e-4, True), (1.0, False)):
+        family = SoftmaxFamily(
+            contract=contract_named("conditioned"), head=asked(made.head, after), unit=made.allowances
+        )
+        found = invert(family, sf.Budgets(kl=budget))
+        assert (found.rejected == 0).all() == zero
+        assert (found.accepted > 0).all() != zero

@@ -279,7 +279,7 @@ MUTANTS = (
     Mutant(
         name="log-error-softmax",
         file=_ANALYTIC,
-        old="log_error=2 * score_error.amax(dim=1) + rounding",
+        old="log_error=2 * score_error.amax(dim=1) + softmax_roundings(scores)",
         new="log_error=2 * score_error.amax(dim=1)",
         why="the softmax of exact scores is rounded",
         kills=("tests/realizations/test_analytic.py::test_log_probabilities_are_within_their_error",),
@@ -287,8 +287,8 @@ MUTANTS = (
     Mutant(
         name="log-error-scores",
         file=_ANALYTIC,
-        old="log_error=2 * score_error.amax(dim=1) + rounding",
-        new="log_error=rounding",
+        old="log_error=2 * score_error.amax(dim=1) + softmax_roundings(scores)",
+        new="log_error=softmax_roundings(scores)",
         why="scores are not exact",
         kills=("tests/realizations/test_analytic.py::test_log_probabilities_are_within_their_error",),
     ),

@@ -39,8 +39,8 @@ MUTANTS = (
     Mutant(
         name="rungs-sums-judge-predictions",
         file=_CLIMB,
-        old="ladder = () if budgets.prediction else _within_reach",
-        new="ladder = _within_reach",
+        old="beyond = budgets.prediction or budgets.kl is not None",
+        new="beyond = budgets.kl is not None",
         why="sums know nothing of margins; their use of it is infinite, so that nothing is certified by them",
         argued="its use would be infinite, and certify nothing",
     ),

@@ -18,7 +18,6 @@ _TOLERANCE = "tolerances/tolerance.py"
 _CERTIFY = "certificates/certify.py"
 _CASCADE = "certificates/cascade.py"
 _CLIMB = "certificates/climb.py"
-_ROWS = "audits/rows.py"
 
 _OWN_BUDGETS = ("tests/test_budgets.py::test_every_row_has_its_own",)
 _IN_BASE = "tests/realizations/test_base.py::"
@@ -232,8 +231,8 @@ MUTANTS = (
     Mutant(
         name="left-without-prediction",
         file=_BASE,
-        old="return Budgets(**left, prediction=budgets.prediction), some",
-        new="return Budgets(**left), some",
+        old="return Budgets(**left, prediction=budgets.prediction, estimated=budgets.estimated), some",
+        new="return Budgets(**left, estimated=budgets.estimated), some",
         why="the prediction that was asked for would not stop b*",
         kills=_REST,
     ),
@@ -363,7 +362,7 @@ MUTANTS = (
     Mutant(
         name="family-reach",
         file=_FAMILY,
-        old="reach = (2000 - 4 * self.head.log_probabilities.amin(dim=1)) / positive",
+        old="reach = (2000 - 4 * torch.where(log_pi > -torch.inf, log_pi, 0.0).amin(dim=1)) / positive",
         new="reach = 2 / positive",
         why="a row that is accepted where exponentials still grow is not accepted for ever",
         kills=(f"{_IN_FAMILY}test_past_its_reach_nothing_but_the_ratio_term_grows",),
@@ -532,25 +531,25 @@ MUTANTS = (
     # an audit's orders, and what a contract says of others
     Mutant(
         name="audit-implied-by-no-one",
-        file=_ROWS,
-        old="CONDITIONED.name not in plan.chosen.never_above:",
-        new='plan.chosen.name == "none":',
+        file="audits/orders.py",
+        old="below = chosen is CONDITIONED or CONDITIONED.name in chosen.never_above",
+        new="below = True",
         why="a contract that is not implied by the conditioned one would certify what that one does",
         kills=_ORDERS,
     ),
     Mutant(
         name="audit-rows-of-other-states",
-        file=_ROWS,
-        old="some = realized[torch.from_numpy(rows)]",
-        new="some = realized[torch.arange(len(rows))]",
+        file="audits/orders.py",
+        old="picked(realized, rows, pair).asked",
+        new="picked(realized, torch.arange(len(rows)), pair).asked",
         why="an order would be certified at one state for the sake of another",
         kills=_ORDERS,
     ),
     Mutant(
         name="audit-other-order",
-        file=_ROWS,
-        old="under: Realized = realized.under(pair)  # type: ignore[attr-defined]",
-        new="under: Realized = realized",
+        file="audits/orders.py",
+        old="all_rooms[made.rows(order)] for order in orders",
+        new="all_rooms[made.rows(plan.order)] for order in orders",
         why="every order would be certified by the plan's",
         kills=_ORDERS,
     ),

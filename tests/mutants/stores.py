@@ -14,6 +14,7 @@ _KINDS = "store/kinds.py"
 _MANIFEST = "store/manifest.py"
 _LEDGER = "audits/ledger.py"
 _REMOTE = "store/remote.py"
+_TABLES = "store/tables.py"
 _IN_REMOTE = "tests/store/test_remote.py::"
 _HERE = "tests/store/test_reader.py::"
 _ATTACK = "tests/attacks/test_bad_collections.py::test_attack_is_refused_with_its_own_error"
@@ -310,6 +311,30 @@ MUTANTS = (
         new="        if False:",
         why="a file that came in part would count as a finished result",
         kills=(f"{_IN_REMOTE}test_a_file_that_comes_in_part_is_not_taken",),
+    ),
+    Mutant(
+        name="results-unfold-pages",
+        file=_TABLES,
+        old="        check_unfolded(path, schema.names, rows=_ROWS, size=_BYTES)\n",
+        new="",
+        why="a small result file could take all of the memory",
+        kills=("tests/store/test_tables.py::test_files_that_unfold_are_refused",),
+    ),
+    Mutant(
+        name="results-unfold-words",
+        file=_TABLES,
+        old="        _check_words(path, table)\n",
+        new="",
+        why="rows repeat the entries of a dictionary, which a small file may have long ones of",
+        kills=("tests/store/test_tables.py::test_files_that_unfold_are_refused",),
+    ),
+    Mutant(
+        name="results-unfold-rows",
+        file=_PAGES,
+        old="            if not values == chunk.values == chunk.rows <= rows:",
+        new="            if not values == chunk.values == chunk.rows:",
+        why="a run of one value is a few bytes, whatever its length",
+        kills=("tests/store/test_tables.py::test_files_that_unfold_are_refused",),
     ),
     Mutant(
         name="ledger-names",

@@ -12,6 +12,10 @@ _STEPS = "nn/steps.py"
 _TRAJECTORY = "nn/trajectory.py"
 _DRIFT = "nn/drift.py"
 _TERMS = ("tests/nn/test_regression.py::test_terms_are_those_of_the_proposition",)
+_FILTERED = "realizations/filtered.py"
+_STREAMING = "nn/streaming.py"
+_FILTERS = "tests/realizations/test_filtered.py::"
+_STREAMS = "tests/nn/test_streaming.py::"
 _ONE = "tests/nn/test_steps.py::"
 _NORMS = "tests/numerics/test_spectral.py::"
 _NOISE = "tests/contracts/test_noise.py::"
@@ -209,5 +213,93 @@ MUTANTS = (
         new='"estimated": False}',
         why="a budget that is an estimate says so",
         kills=("tests/test_budgets.py::test_budgets_below_the_noise_are_estimated",),
+    ),
+    Mutant(
+        name="filter-certain-only",
+        file=_FILTERED,
+        old="out = torch.where(self.low < threshold[:, None], self.high, 0.0)\n        nothing",
+        new="out = torch.where(self.high < threshold[:, None], self.high, 0.0)\n        nothing",
+        why="a class that could be left out counts as left out",
+        kills=(f"{_FILTERS}test_a_class_that_could_be_left_out_counts",),
+    ),
+    Mutant(
+        name="filter-label-by-difference",
+        file=_FILTERED,
+        old="rest = without(log_pi, y, -torch.inf).logsumexp(dim=1)",
+        new="rest = torch.log(1 - log_pi.gather(1, y[:, None])[:, 0].exp())",
+        why="a sum that leaves out a class is formed without it",
+        kills=(f"{_FILTERS}test_the_residual_of_a_label_keeps_its_digits",),
+    ),
+    Mutant(
+        name="filter-nan",
+        file=_FILTERED,
+        old="some = ~(entries.amax(dim=1) <= 0)",
+        new="some = entries.amax(dim=1) > 0",
+        why="what is not a number is not zero",
+        argued="what is not a number is not zero",
+    ),
+    Mutant(
+        name="truncation-others",
+        file=_FILTERED,
+        old="out + torch.where(stay > 0, stay * grown[:, None], 0.0), 0.0)",
+        new="out, 0.0)",
+        why="what stays grows when the rest is cut off",
+        kills=(f"{_FILTERS}test_a_truncated_softmax",),
+    ),
+    Mutant(
+        name="truncation-top",
+        file=_FILTERED,
+        old="return after, ~(self.top < threshold)",
+        new="return after, torch.ones_like(self.top, dtype=torch.bool)",
+        why="a top class that is cut off is not predicted",
+        kills=(f"{_FILTERS}test_a_truncated_softmax",),
+    ),
+    Mutant(
+        name="threshold-not-accepted",
+        file="tolerances/filtering.py",
+        old="best = torch.where(good, torch.maximum(best, tried), best)",
+        new="best = torch.maximum(best, tried)",
+        why="only a threshold that was accepted is returned",
+        kills=("tests/tolerances/test_filtering.py::test_the_threshold_is_the_largest_that_is_certified",),
+    ),
+    Mutant(
+        name="streaming-lengths",
+        file=_STREAMING,
+        old="torch.stack([head.lengths, torch.ones_like(head.lengths)], dim=1)",
+        new="torch.stack([torch.ones_like(head.lengths), torch.ones_like(head.lengths)], dim=1)",
+        why="rows are longer than 1",
+        kills=(f"{_STREAMS}test_bounds_are_of_all_that_is_left_out",),
+    ),
+    Mutant(
+        name="streaming-first-part",
+        file=_STREAMING,
+        old="sums += above(part @ of, part.shape[1] + 8).double()",
+        new="sums = above(part @ of, part.shape[1] + 8).double()",
+        why="all parts of the sum count",
+        kills=(f"{_STREAMS}test_bounds_are_of_all_that_is_left_out",),
+    ),
+    Mutant(
+        name="streaming-budget",
+        file=_STREAMING,
+        old="over = ~((left.hidden <= aims.budget) & (left.weights <= aims.budget))",
+        new="over = ~((left.hidden <= aims.budget) | (left.weights <= aims.budget))",
+        why="both gradients have to be within the budget",
+        kills=(f"{_STREAMS}test_errors_are_within_the_bounds_and_the_bounds_within_the_budget",),
+    ),
+    Mutant(
+        name="streaming-label",
+        file=_STREAMING,
+        old="        some[labels] = True\n",
+        new="",
+        why="a label is never left out",
+        kills=(f"{_STREAMS}test_errors_are_within_the_bounds_and_the_bounds_within_the_budget",),
+    ),
+    Mutant(
+        name="truncation-left",
+        file=_FILTERED,
+        old="return rest, self.stays if some is None else some & self.stays",
+        new="return rest, some",
+        why="b* would be found where the top class may be cut off",
+        kills=(f"{_FILTERS}test_where_the_top_class_may_be_cut_off_no_prediction_is_left",),
     ),
 )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from torch import nn
 
 import suffice as sf
 from suffice.nn import ProCoLoss, ToleranceMonitor
+from suffice.nn.watched import gradient_noise
 from tests.support.batches import random_batch, trained_proco
 
 
@@ -125,3 +129,110 @@ def test_many_classes_are_judged_at_few_states() -> None:
     report = ToleranceMonitor(loss, sf.Budgets(loss=1e-3), every=1)(features, torch.arange(4))
     assert report is not None
     assert (report["suffice/states"], report["suffice/judged"]) == (4, 1)
+
+
+def _watched(**options: Any) -> tuple[ToleranceMonitor, nn.Linear]:
+    torch.manual_seed(0)
+    head = nn.Linear(5, 7)
+    return ToleranceMonitor(head, options.pop("budgets", sf.Budgets(gradient=1e-3)), **options), head
+
+
+def test_any_linear_head_is_monitored_by_a_hook() -> None:
+    monitor, head = _watched(every=3, sample=4)
+    hidden, labels = torch.randn(10, 5), torch.randint(0, 7, (10,))
+    seen = []
+    for _ in range(7):
+        head(hidden)
+        seen.append(monitor(labels=labels))
+        # nothing is kept that no report is waiting for
+        assert monitor.watched is not None
+        assert monitor.watched._hidden is None
+    assert [report is not None for report in seen] == [True, False, False, True, False, False, True]
+    assert seen[0] is not None
+    assert seen[0]["suffice/states"] == 4
+    assert seen[0]["suffice/skipped"] == 0
+    rows = [0, 3, 6, 9]
+    states = sf.HeadStates(sf.LinearHead(head.weight, head.bias), hidden[rows], labels[rows])
+    expected = sf.tolerance(states, sf.Budgets(gradient=1e-3))
+    assert seen[0]["suffice/b_q50"] == pytest.approx(float(expected.b.quantile(0.5)), rel=1e-6)
+    monitor.remove()
+    head(hidden)
+    assert monitor.watched is not None
+    assert monitor.watched.taken() is None
+
+
+def test_the_realization_that_is_asked_for_is_certified() -> None:
+    shares = []
+    for threshold in (1e-9, 0.9):
+        monitor, head = _watched(realization=sf.Filtered(threshold), sample=10)
+        head(torch.randn(10, 5))
+        report = monitor(labels=torch.zeros(10, dtype=torch.int64))
+        assert report is not None
+        shares.append(report["suffice/certified"])
+    assert shares == [1.0, 0.0]
+
+
+def test_budgets_from_the_noise_of_the_batch() -> None:
+    monitor, head = _watched(budgets=None, noise=0.1, realization=sf.Filtered(1e-4), sample=64)
+    hidden, labels = torch.randn(40, 5), torch.randint(0, 7, (40,))
+    head(hidden)
+    report = monitor(labels=labels)
+    assert report is not None
+    states = sf.HeadStates(sf.LinearHead(head.weight, head.bias), hidden, labels, coordinate="weights")
+    noise = (gradient_noise(states) / 40) ** 0.5
+    assert report["suffice/noise"] == pytest.approx(noise)
+    assert report["suffice/budget_gradient"] == pytest.approx(0.1 * noise)
+    assert report["suffice/basis"] == "the gradient budget is estimated from noise"
+    assert report["suffice/certified"] == 1.0
+    with_loss, other = _watched(
+        budgets=sf.Budgets(loss=1e-12), noise=0.1, realization=sf.Filtered(1e-4, truncated=True)
+    )
+    other(hidden)
+    strict = with_loss(labels=labels)
+    assert strict is not None
+    assert strict["suffice/binding"] == "loss"
+    # a batch of one says nothing, and does not raise
+    alone, third = _watched(budgets=None, noise=0.1)
+    third(hidden[:1])
+    assert alone(labels=labels[:1]) == {
+        "suffice/step": 0,
+        "suffice/skipped": 0,
+        "suffice/states": 0,
+        "suffice/basis": "these samples say nothing about noise",
+    }
+
+
+def test_a_head_without_labels_or_inputs_is_reported_empty() -> None:
+    monitor, head = _watched(every=1)
+    assert monitor(labels=torch.tensor([0])) == {"suffice/step": 0, "suffice/skipped": 0, "suffice/states": 0}
+    head(torch.randn(2, 5))
+    assert monitor() == {"suffice/step": 1, "suffice/skipped": 0, "suffice/states": 0}
+    # features that are given are taken
+    report = monitor(torch.randn(2, 5), torch.tensor([0, 1]))
+    assert report is not None
+    assert report["suffice/states"] == 2
+
+
+def test_options_belong_to_a_head_or_to_a_loss() -> None:
+    head = nn.Linear(5, 7)
+    with pytest.raises(ValueError, match=r"with a torch.nn.Linear only"):
+        ToleranceMonitor(ProCoLoss(3, 8), sf.Budgets(loss=1e-5), noise=0.1)
+    with pytest.raises(ValueError, match=r"Expected a realization for a torch.nn.Linear"):
+        ToleranceMonitor(head, sf.Budgets(loss=1e-5), pair=sf.DebyePair())
+    with pytest.raises(ValueError, match="Expected budgets, or noise"):
+        ToleranceMonitor(head)
+    with pytest.raises(ValueError, match="Expected noise, the share of it"):
+        ToleranceMonitor(head, noise=0.0)
+    with pytest.raises(TypeError, match="Expected features and labels"):
+        ToleranceMonitor(ProCoLoss(3, 8), sf.Budgets(loss=1e-5))()
+
+
+def test_a_resumed_monitor_of_a_head_keeps_inputs_for_the_same_steps() -> None:
+    monitor, head = _watched(every=3)
+    monitor.load_state_dict({"step": 0})
+    head(torch.randn(2, 5))
+    assert monitor.watched is not None
+    assert monitor.watched.taken() is None
+    monitor.load_state_dict({"step": 2})
+    head(torch.randn(2, 5))
+    assert monitor.watched.taken() is not None

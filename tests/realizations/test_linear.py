@@ -274,3 +274,13 @@ def test_sensitivities_are_first_order(family: str) -> None:
     bounds = made.bounds(contract_named("conditioned"), made.unit().scaled(tiny))
     for name in ("loss", "probability", "gradient"):
         assert torch.allclose(getattr(bounds, name) / 1e-7, getattr(slopes, name), rtol=1e-3)
+
+
+def test_a_bias_is_rounded_too() -> None:
+    """With weights of nearly nothing, what the sum with a bias of a third loses is of the bias's size."""
+    head = sf.LinearHead(torch.full((2, 1), 2.0**-54 * 1.5, dtype=torch.float64), [1.0, 0.0])
+    made = head_scores(sf.HeadStates(head, torch.ones(1, 1), [0]))
+    exact = exact_head(sf.HeadStates(head, torch.ones(1, 1), [0])).scores
+    assert exact[0] is not None
+    assert abs(exact[0] - made.scores[0, 0].item()) > 1e-17
+    assert abs(exact[0] - made.scores[0, 0].item()) <= made.error[0, 0].item()

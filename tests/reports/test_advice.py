@@ -45,7 +45,7 @@ def test_what_is_open_is_over_by_its_bound() -> None:
     name, factor, step = _advice()
     assert name == "loss"
     assert factor == pytest.approx(3)
-    assert step == "let suffice verify settle it in Arb or allow a loss error of 3.0e-05"
+    assert step == "let suffice verify settle it in Arb, or allow a loss error of 3.0e-05"
 
 
 def test_what_is_violated_is_over_by_its_true_error() -> None:
@@ -53,7 +53,7 @@ def test_what_is_violated_is_over_by_its_true_error() -> None:
     name, factor, step = _advice(verdict=["violated"], gradient_low=[1.5e-5], loss_low=[1.1e-5])
     assert name == "gradient"
     assert factor == pytest.approx(1.5)
-    assert step == "allow a gradient error of 2.0e-05 or use a more exact realization"
+    assert step == "allow a gradient error of 2.0e-05"
 
 
 def test_an_order_that_is_certified_comes_first() -> None:
@@ -73,7 +73,9 @@ def test_certified_states_need_no_step() -> None:
 def test_executed_states() -> None:
     plan = Plan(loss=1e-5, gradient=1e-5, scope="execution", dtype="float32")
     assert "left the range of float32" in _advice(plan, execution_status=["scores"], loss_bound=[np.inf])[2]
-    assert _advice(plan, execution_status=["inside"])[2].startswith("execute in float64 or")
+    assert _advice(plan, execution_status=["inside"])[2] == "execute in float64, or let suffice verify settle it in Arb"
+    violated = _advice(plan, execution_status=["inside"], verdict=["violated"], loss_low=[2e-5])
+    assert violated == ("loss", pytest.approx(2), "execute in float64, or allow a loss error of 3.0e-05")
     bounds = {f"{kind}_bound {name}": [1.0] for kind in ("loss", "gradient") for name in RUNG_NAMES}
     last = {f"{kind}_bound {RUNG_NAMES[-1]}": [1e-6] for kind in ("loss", "gradient")}
     assert _advice(plan, execution_status=["inside"], **{**bounds, **last})[2] == (

@@ -64,7 +64,7 @@ def test_the_policy_names_the_scripts(tmp_path: Path) -> None:
     text = write_html(tmp_path / "p.html", "page.html", **values).read_text()
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
-    assert len(scripts) == 2
+    assert len(scripts) == 3
     for script in scripts:
         assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
     assert "default-src 'none'" in policy

@@ -18,6 +18,7 @@ from suffice.certificates.explain import class_shares
 from suffice.realizations.analytic import Analytic
 from suffice.reports.page import write_page
 from tests.support.collections import make_states, make_supervised
+from tests.support.moved_heads import gaussian_states
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
@@ -219,6 +220,23 @@ def test_the_precision_ladder_is_the_summarys(browser: Browser, executed: Path) 
     )
     assert shown == [[budget, *(str(n) for n in counts.values())] for budget, counts in rungs.items()]
     assert page.locator("#c-rungs .bar").count() > 0
+    # the table follows the filters, and goes back
+    wanted = _rows(executed)["id"][4]
+    page.fill("#f-id", wanted)
+    page.wait_for_selector("#shown:has-text('1 of')")
+    one = page.eval_on_selector_all("#t-rungs tbody tr", "rows => rows.map(r => [...r.cells].map(c => c.textContent))")
+    assert [sum(map(int, line[1:])) for line in one] == [1] * len(rungs)
+    rows = _rows(executed)
+    for line in one:
+        names, place = list(next(iter(rungs.values()))), [int(n) for n in line[1:]].index(1)
+        met = [
+            rows[f"loss_bound {name}"][4] <= float(line[0]) and rows[f"gradient_bound {name}"][4] <= float(line[0])
+            for name in names[:-1]
+        ]
+        assert place == (met.index(True) if any(met) else len(met))
+    page.fill("#f-id", "")
+    page.wait_for_selector("#shown:has-text('15 of')")
+    assert page.inner_text("#t-rungs td >> nth=1") == shown[0][1]
     assert "rounding" in (page.text_content(".scope") or "")
     assert troubles == []
     page.close()
@@ -402,6 +420,7 @@ def test_an_audit_without_states_has_a_page(browser: Browser, tmp_path: Path) ->
     page, troubles = _open(browser, tmp_path / "a", "#verdict=violated&page=7&state=none&colour=x")
     assert page.inner_text("#open-none") == "There was no state to judge."
     assert page.inner_text("#shown") == "0 of 0 states shown"
+    assert page.inner_text("#c-ordered").startswith("Nothing to draw")
     assert troubles == []
     page.close()
 
@@ -452,3 +471,32 @@ def test_the_first_list_is_the_scripts(browser: Browser, tight: Path) -> None:
     drawn = page.eval_on_selector_all("#t-open tr", cells)
     assert [line.split("\t") for line in written] == drawn
     page.close()
+
+
+@needs_browser
+def test_heads_have_a_page_in_their_own_words(browser: Browser, tmp_path: Path) -> None:
+    """KL among the budgets, a realization that is no pair, states without labels: and no word of a vMF primitive."""
+    made = gaussian_states(3, count=9)
+    for name, states in (("labelled", made), ("bare", sf.HeadStates(made.bank, made.hidden, None, made.temperature))):
+        with sf.CollectionWriter(tmp_path / name, "heads") as writer:
+            writer.add(states, source="s", dataset="d", run="r", step=0)
+        budgets = sf.Budgets(loss=1e-30, kl=1e-40) if name == "labelled" else sf.Budgets(probability=1e-30, kl=1e-40)
+        result = sf.audit(tmp_path / name, budgets, out=tmp_path / f"{name}-audit")
+        assert result.summary.certified == 0
+        page, troubles = _open(browser, tmp_path / f"{name}-audit")
+        text = page.inner_text("main")
+        assert "largest error of every logit b*" in text
+        assert "primitive" not in text
+        assert page.locator("#h-orders").count() == 0
+        assert "KL divergence" in page.inner_text("#t-open") or "in Arb" in page.inner_text("#t-open")
+        page.click("#t-open button >> nth=0")
+        assert ("no label" in page.inner_text("dialog")) == (name == "bare")
+        assert page.locator("dialog .weights").is_visible()
+        assert "any error of every logit up to that" in page.inner_text("dialog") or "Not even" in page.inner_text(
+            "dialog"
+        )
+        assert page.get_attribute("#c-target", "data-points") == (
+            "0" if name == "bare" else str(result.summary.b.count)
+        )
+        assert troubles == []
+        page.close()

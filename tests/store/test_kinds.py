@@ -248,7 +248,9 @@ def test_the_table_refuses_what_it_cannot_keep() -> None:
     for column in (replace(LABEL, integer=False), replace(LABEL, name="x", shape=("dim", "dim"))):
         with pytest.raises(ValueError, match="of another shape or type"):
             register_kind(replace(new, columns={"hidden": FEATURE, "labels": column}))
-    with pytest.raises(TypeError, match=r"Expected states of a kind in the table \(Hidden, States.*\), but got Other"):
+    with pytest.raises(
+        TypeError, match=r"Expected states of a kind in the table \(HeadStates, Hidden, States.*\), but got Other"
+    ):
         kind_of(Other(*(getattr(make_hidden(), name) for name in ("bank", "hidden", "temperature", "margin"))))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -23,6 +24,8 @@ from tests.support.collections import make_states, write
 from tests.support.s3 import bucket_files, bucket_names, s3_bucket
 
 BUDGETS = sf.Budgets(loss=1e-4, gradient=1e-3)
+# these say when the audit was made and how long it took
+TIMED = ("summary.json", "digests.json", "report.html")
 
 
 @pytest.fixture(scope="module")
@@ -115,9 +118,10 @@ def test_an_audit_has_the_bytes_of_one_on_disk(place: str, tmp_path: Path) -> No
     found, wanted = _there(f"{place}/a"), _local_files(tmp_path / "a")
     assert set(found) == set(wanted)
     for name in wanted:
-        assert found[name] == wanted[name] or name in ("summary.json", "digests.json")
+        assert found[name] == wanted[name] or name in TIMED
     assert json.loads(found["summary.json"])["run"]["collection"] == f"{place}/c"
     assert there.summary == here.summary
+    assert f"Audit('{place}/a': " in repr(there)
     # the same question goes on, another is refused
     sf.audit(f"{place}/c", BUDGETS, out=f"{place}/a")
     with pytest.raises(FileExistsError, match=f"{place}/a holds the audit of another question"):
@@ -148,9 +152,31 @@ def test_the_commands_take_addresses(s3: str) -> None:
     name = next(iter(sf.open_collection(f"{address}/c"))).ids[0]
     found = run(app, ["inspect", f"{address}/a", name])
     assert found.exit_code == 0, found.output
+    found = run(app, ["compare", f"{address}/a", f"{address}/a", "--out", f"{address}/compared"])
+    assert found.exit_code == 0, found.output
+    assert set(bucket_files(f"{address}/compared")) == {"report.html"}
     found = run(app, ["states", "info", f"{address}/nothing"])
     assert found.exit_code == 3
     assert f"{address}/nothing/manifest.json" in found.output.replace("\n", "")
+
+
+def test_outputs_are_judged_at_addresses(tmp_path: Path) -> None:
+    address = f"file://{tmp_path}/there"
+    states = make_states(6)
+    write(f"{address}/c", states)  # type: ignore[arg-type]
+    np.savez(tmp_path / "outputs.npz", loss=sf.reference(states).loss.mid.numpy())
+    asked = ["judge", f"{address}/c", str(tmp_path / "outputs.npz"), "--loss", "1e-9", "--out", f"{address}/j"]
+    found = CliRunner().invoke(app, asked)
+    assert found.exit_code == 0, found.output
+    assert f"{address}/j/report.html" in found.output.replace("\n", "")
+    names = {path.name for path in (tmp_path / "there" / "j").iterdir()}
+    assert names == {"judged.parquet", "judgement.json", "report.html"}
+
+
+def test_figures_are_drawn_on_this_machine() -> None:
+    found = CliRunner().invoke(app, ["reproduce", "--out", "s3://bucket/figures"])
+    assert found.exit_code == 2
+    assert "expected a folder of this machine" in " ".join(found.output.split())
 
 
 def test_an_address_of_no_kind_is_a_mistake_of_usage() -> None:
@@ -302,7 +328,7 @@ def _kill_and_resume(address: str, parts: int, stops: tuple[int, ...]) -> None:
                 found = bucket_files(out)
                 assert set(found) == set(wanted)
                 for name in wanted:
-                    assert found[name] == wanted[name] or name in ("summary.json", "digests.json")
+                    assert found[name] == wanted[name] or name in TIMED
         finally:
             server.kill()
 

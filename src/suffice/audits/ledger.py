@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from suffice.store.machine import is_of_machine
 from suffice.store.manifest import CollectionError, sha256_of, write_whole
 from suffice.store.reader import BadRow, Batch, Collection
 from suffice.store.remote import address_of, clear_partials, remove, shown
 from suffice.store.strict import read_strictly
+from suffice.store.tables import read_bounded
 
 __all__ = ["Ledger", "read_header", "read_results", "read_summary", "read_tables", "result_bytes", "result_name"]
 
@@ -185,12 +185,7 @@ def read_results(folder: Path, *, judged: bool = False) -> Iterator[dict[str, np
 def read_tables(folder: Path, *, judged: bool = False) -> Iterator[pa.Table]:
     """The same as Arrow has them."""
     for path in sorted((folder / "results").glob("*.parquet")):
-        try:
-            table = pq.read_table(path)
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            if is_of_machine(error):
-                raise
-            raise CollectionError(path, "parquet", " ".join(str(error).split())) from None
+        table = read_bounded(path)
         _check_columns(path, table.schema, {**_DESCRIBED, **_JUDGED} if judged else _DESCRIBED)
         yield table
 

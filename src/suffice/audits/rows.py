@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from suffice.audits.orders import ORDERS, Asked, ask_orders, order_columns
 from suffice.audits.plan import Plan
-from suffice.budgets import accepts
-from suffice.certificates.cascade import cascade_realized
+from suffice.audits.tiers import tier_words
 from suffice.certificates.certify import certify_realized
-from suffice.certificates.enclosure import cheaply_certified, decide
+from suffice.certificates.enclosure import decide
 from suffice.contracts.conditioned import CONDITIONED
 from suffice.numerics.records import joined
 from suffice.objectives.base import Objective
-from suffice.pairs.constants import MAX_ORDER, valid_orders
-from suffice.pairs.debye import DebyePair
 from suffice.realizations.base import Realized
 from suffice.realizations.executed.by_sums import summed_bounds
-from suffice.realizations.executed.realization import ExecutedRealized, Execution
+from suffice.realizations.executed.realization import Execution
 from suffice.realizations.rungs import RUNGS, Rung
 from suffice.states import States
-from suffice.tolerances.tolerance import headroom, tolerance_of
+from suffice.tolerances.invert import first_order_tolerance
+from suffice.tolerances.tolerance import Tolerance, tolerance_of
 from suffice.words import Tier, Verdict
 
 __all__ = ["ORDERS", "RUNG_NAMES", "audit_states"]
 
 _ALWAYS = ("loss", "probability", "gradient")
-ORDERS = tuple(range(1, MAX_ORDER + 1))
 RUNG_NAMES = tuple(rung.name for rung in RUNGS)
 Columns = dict[str, np.ndarray[Any, Any]]
 
@@ -64,11 +60,11 @@ def _audited(states: Objective, plan: Plan) -> Columns:
     realized = realization.at(states)
     certificate = certify_realized(realization, realized, budgets, plan.chosen)
     result = tolerance_of(realized, budgets, plan.chosen)
+    asked = ask_orders(realized, states, plan)
     # the first-order prediction is the conditioned contract's, and is to be compared with that contract's b*
     formula = _formula(realized, states, plan)
-    same = plan.chosen is CONDITIONED and formula is realized
-    paper = result if same else tolerance_of(formula, budgets, CONDITIONED)
-    tiers = cascade_realized(realized, budgets)
+    b_conditioned = _conditioned(formula, plan, asked, result if formula is realized else None)
+    first_order = first_order_tolerance(formula.asked(budgets).sensitivity(CONDITIONED), budgets)
     closed = _closed(plan)
     columns: Columns = {
         "verdict": certificate.verdict,
@@ -79,21 +75,32 @@ def _audited(states: Objective, plan: Plan) -> Columns:
         "headroom": _array(certificate.headroom),
         "b": _array(result.b),
         "b_upper": _array(result.upper),
-        "b_conditioned": _array(paper.b),
-        "b_first_order": _array(paper.first_order),
+        "b_conditioned": _array(b_conditioned),
+        "b_first_order": _array(first_order),
         "status": result.status,
         "binding": result.binding,
         **{name: _array(values) for name, values in formula.described().items()},
         # the plan's contract has the last word: a weaker one than the cascade's last tier may leave a state open
-        "tier": np.where(certificate.verdict == Verdict.CERTIFIED, tiers.tier, "none"),
+        "tier": np.where(
+            certificate.verdict == Verdict.CERTIFIED, tier_words(realized, plan, certificate, asked), "none"
+        ),
     }
     _complete(columns, states, realized, plan)
-    columns |= _orders(realized, states, plan, columns["verdict"])
+    columns |= order_columns(asked, plan, columns["verdict"])
     if certificate.executed_loss is not None and certificate.executed_gradient is not None:
         columns["execution_status"] = np.asarray(certificate.status)
         columns["loss"] = _array(certificate.executed_loss.double())
         columns["gradient"] = _rows_of_bytes(certificate.executed_gradient)
     return columns
+
+
+def _conditioned(formula: Realized, plan: Plan, asked: Asked | None, own: Tolerance | None) -> Tensor:
+    """b* of the conditioned contract: the plan's own, or what came along with the orders, or an inversion more."""
+    if plan.chosen is CONDITIONED and own is not None:
+        return own.b
+    if asked is not None and asked.b_conditioned is not None:
+        return asked.b_conditioned
+    return tolerance_of(formula, plan.budgets, CONDITIONED).b
 
 
 def _complete(columns: Columns, states: Objective, realized: Realized, plan: Plan) -> None:
@@ -159,48 +166,3 @@ def _rungs(states: States, plan: Plan) -> Columns:
             found[0], found[1] = _array(bounds.loss), _array(bounds.gradient)
         out[f"loss_bound {rung.name}"], out[f"gradient_bound {rung.name}"] = found
     return out
-
-
-def _orders(realized: Realized, states: Objective, plan: Plan, verdict: np.ndarray[Any, Any]) -> Columns:
-    """Which orders are certified, and the headroom of each by the conditioned contract; only a pair has orders."""
-    if plan.given is not None:
-        return {}
-    count = len(states)
-    out: Columns = {}
-    cheapest = np.zeros(count, dtype=np.int64)
-    for order in ORDERS:
-        room = np.full(count, np.nan)
-        certified = np.zeros(count, dtype=bool)
-        if order in valid_orders(states.dim / 2 - 1):
-            made = realized if order == plan.order else _under(realized, states, plan, DebyePair(order=order))
-            room = _array(headroom(made.asked(plan.budgets), plan.budgets, CONDITIONED))
-            main = verdict == Verdict.CERTIFIED
-            certified = main if order == plan.order else _certified(made, plan, room)
-        out[f"headroom_{order}"] = room
-        out[f"certified_{order}"] = certified
-        cheapest = np.where((cheapest == 0) & certified, order, cheapest)
-    return {**out, "cheapest_order": cheapest}
-
-
-def _under(realized: Realized, states: Objective, plan: Plan, pair: DebyePair) -> Realized:
-    """Another order at the same states: at the same geometry, or executed."""
-    if isinstance(realized, ExecutedRealized):
-        return replace(plan.realization, pair=pair).at(states)  # type: ignore[type-var]
-    under: Realized = realized.under(pair)  # type: ignore[attr-defined]
-    return under
-
-
-def _certified(realized: Realized, plan: Plan, room: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The plan's verdict for another order, from its headroom by the conditioned contract as far as that goes."""
-    # the margin test is strict, the budgets are not
-    certified = room > 1 if plan.prediction else room >= 1
-    if plan.chosen is not CONDITIONED and CONDITIONED.name not in plan.chosen.never_above:
-        certified = np.zeros_like(certified)
-    rows = (~certified).nonzero()[0]
-    if len(rows) and plan.chosen is not CONDITIONED:
-        some = realized[torch.from_numpy(rows)].asked(plan.budgets)
-        certified[rows] = _array(accepts(plan.budgets.shares(some.bounds(plan.chosen))))
-    rows = (~certified).nonzero()[0]
-    if len(rows):
-        certified[rows] = cheaply_certified(realized[torch.from_numpy(rows)], plan.budgets)
-    return certified

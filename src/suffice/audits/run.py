@@ -78,7 +78,7 @@ class Audit:
         return draw_results(self.results(), self.plan.chosen.name, axes)
 
     def __repr__(self) -> str:
-        return f"Audit({str(self.path)!r}: {self._verdicts()}; b* {_quantiles(self.summary.b)}; scope {self.scope})"
+        return f"Audit({shown(self.path)!r}: {self._verdicts()}; b* {_quantiles(self.summary.b)}; scope {self.scope})"
 
     def _repr_html_(self) -> str:
         summary = self.summary
@@ -90,7 +90,7 @@ class Audit:
             "what binds": ", ".join(f"{n:,} {word}" for word, n in summary.binding.items()) or "none",
             "decided by": ", ".join(f"{n:,} {word}" for word, n in summary.tiers.items()) or "none",
             "covered": self.plan.covered,
-            "page": str(self.page) if self.page.is_file() else "none",
+            "page": shown(self.page) if self.page.is_file() else "none",
         }
         return card(f"Audit of {summary.states:,} states", rows)
 

@@ -14,10 +14,12 @@ from suffice.audits.rows import ORDERS, RUNG_NAMES
 from suffice.realizations.rungs import NAME_DTYPE
 from suffice.words import Outcome, Verdict
 
-__all__ = ["AuditSummary", "Spread", "spread_of", "summarize_results"]
+__all__ = ["RUNG_BUDGETS", "AuditSummary", "Spread", "cheapest_rung", "spread_of", "summarize_results"]
 
 # Quantiles come from a histogram with bins of this relative width.
 _BIN = 1e-4
+# joint budgets on loss and gradient for which the cheapest rung of the precision ladder is counted
+RUNG_BUDGETS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 
 
 @dataclass(slots=True)
@@ -127,7 +129,7 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
     words: dict[str, Counter[str]] = {name: Counter() for name in ("verdict", "binding", "status", "tier")}
     open_by_order: Counter[int] = Counter()
     states = near = 0
-    rungs: dict[str, Counter[str]] = {f"{budget:g}": Counter() for budget in _RUNG_BUDGETS}
+    rungs: dict[str, Counter[str]] = {f"{budget:g}": Counter() for budget in RUNG_BUDGETS}
     executed = False
     for columns in results:
         states += len(columns["id"])
@@ -140,8 +142,8 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
             counter.update(columns[name].tolist())
         if f"loss_bound {RUNG_NAMES[0]}" in columns:
             executed = True
-            for budget in _RUNG_BUDGETS:
-                rungs[f"{budget:g}"].update(_cheapest(columns, budget).tolist())
+            for budget in RUNG_BUDGETS:
+                rungs[f"{budget:g}"].update(cheapest_rung(columns, budget).tolist())
         for order in (order for order in ORDERS if f"certified_{order}" in columns):
             open_by_order[order] += int((~columns[f"certified_{order}"].astype(bool)).sum())
         keys = np.stack([columns["dim"].astype(float), columns["temperature"]], axis=1)
@@ -183,13 +185,10 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
     )
 
 
-def _cheapest(columns: dict[str, np.ndarray[Any, Any]], budget: float) -> np.ndarray[Any, Any]:
+def cheapest_rung(columns: dict[str, np.ndarray[Any, Any]], budget: float) -> np.ndarray[Any, Any]:
     """The first rung whose loss and gradient bounds keep a joint budget."""
     found = np.full(len(columns["id"]), "none", dtype=NAME_DTYPE)
     for name in reversed(RUNG_NAMES):
         met = (columns[f"loss_bound {name}"] <= budget) & (columns[f"gradient_bound {name}"] <= budget)
         found[met] = name
     return found
-
-
-_RUNG_BUDGETS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)

@@ -47,7 +47,7 @@ def climb_by_sums(states: States, budgets: Budgets, model: str) -> Iterator[Land
     Rungs that are far out of reach are not tried, and where rounding is most of what is allowed for, no higher order of
     the same dtype.
     """
-    # margin and KL are not in the sums: they would certify nothing
+    # the margin is not in the sums: its use would be infinite, and certify nothing. And there is no KL in them
     lengths = feature_lengths(states)
     beyond = budgets.prediction or budgets.kl is not None
     ladder = () if beyond else _within_reach(states, budgets, model, lengths.max().item())

@@ -7,23 +7,26 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from suffice.budgets import Budgets
 from suffice.certificates.judge import budget_limits, judge_outputs
+from suffice.contracts.bounds import SoftmaxHead
 from suffice.objectives.base import Objective
 from suffice.pairs.debye import DebyePair
 from suffice.realizations.analytic import AnalyticRealized
 from suffice.realizations.base import Realized
 from suffice.realizations.executed.realization import ExecutedRealized
 from suffice.realizations.linear import RealizedHead
+from suffice.realizations.orders import picked
 from suffice.realizations.supervised import SupervisedRealized
-from suffice.truth.formula import formula_errors, next_term_errors, supervised_formula_errors
+from suffice.truth.formula import formula_errors, next_terms_of, supervised_formula_errors
 from suffice.truth.heads import realized_errors
 from suffice.truth.outputs import Errors, Outputs, certain
 from suffice.words import Tier, Verdict
 
-__all__ = ["Decided", "cheaply_certified", "decide"]
+__all__ = ["Decided", "cheaply_certified", "cheaply_decided", "decide"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +72,20 @@ def _errors(states: Any, realized: Realized, budgets: Budgets, rows: Tensor) -> 
     limits = budget_limits(part, some.temperature)
     if isinstance(realized, RealizedHead):
         # what comes after the scores is known by a bound alone
-        return None if realized.after is not None else realized_errors(some, realized[rows], limits)
+        if realized.is_exact or realized.after is not None:
+            return None
+        return realized_errors(some, realized[rows], limits)
     pair = getattr(realized, "pair", None)
     if not isinstance(pair, DebyePair):
         return None
     if isinstance(realized, SupervisedRealized):
         return supervised_formula_errors(some, pair.order, limits)
-    return formula_errors(some, pair.order, limits) if isinstance(realized, AnalyticRealized) else None
+    if not isinstance(realized, AnalyticRealized):
+        return None
+    # the errors of the plain geometry that is there already; Arb takes the states as they are stored
+    part_of = picked(realized, rows, pair)
+    found = next_terms_of(part_of, pair.order, realized.head()[rows])
+    return formula_errors(some, pair.order, limits, found)
 
 
 def cheaply_certified(realized: Realized, budgets: Budgets) -> np.ndarray[Any, Any]:
@@ -83,17 +93,27 @@ def cheaply_certified(realized: Realized, budgets: Budgets) -> np.ndarray[Any, A
 
     For orders that are asked about in passing: there is no Arb in it, and nothing of an executed program.
     """
-    nowhere = np.zeros(len(realized), dtype=bool)
     pair = getattr(realized, "pair", None)
+    if not isinstance(realized, AnalyticRealized) or not isinstance(pair, DebyePair):
+        return np.zeros(len(realized), dtype=bool)
+    within, _ = cheaply_decided(realized, pair.order, realized.head(), budgets)
+    found: np.ndarray[Any, Any] = within.numpy(force=True)
+    return found
+
+
+def cheaply_decided(
+    realized: AnalyticRealized, order: int, head: SoftmaxHead, budgets: Budgets
+) -> tuple[Bool[Tensor, " queries"], Bool[Tensor, " queries"]]:
+    """Where the next terms show that an order keeps the budgets, and where that it breaks one; `head` is the order's.
+
+    Where it breaks one no contract certifies it, since every bound is above the error.
+    """
     # the next terms say nothing of margin and KL
     beyond = budgets.prediction or budgets.kl is not None
-    if beyond or not isinstance(realized, AnalyticRealized) or not isinstance(pair, DebyePair):
-        return nowhere
+    found = None if beyond else next_terms_of(realized, order, head)
+    if found is None:
+        nowhere = torch.zeros_like(realized.outside)
+        return nowhere, nowhere
+    within, over = certain(found, budget_limits(budgets, realized.states.temperature))
     # rows that are too large to be computed with stand there as zeros: nothing is known of them
-    errors = next_term_errors(realized.states, pair.order)
-    if errors is None:
-        return nowhere
-    limits = budget_limits(budgets, realized.states.temperature)
-    within, _ = certain(errors, limits)
-    found: np.ndarray[Any, Any] = (within & ~realized.outside).numpy(force=True)
-    return found
+    return within & ~realized.outside, over & ~realized.outside

@@ -29,6 +29,7 @@ def compare(
     """
     from suffice.audits.comparison import NothingInCommonError, compare_audits
     from suffice.reports.comparison import comparison_record, print_comparison, write_comparison_page
+    from suffice.store.remote import local_path, shown
 
     pair = None
     if steps is not None:
@@ -36,19 +37,20 @@ def compare(
             raise typer.BadParameter(f"Expected two steps, as 2,60, but got {steps!r}")
         first, second = map(int, steps.split(","))
         pair = (first, second)
+    before, after = (local_path(each, whole=True) for each in (before, after))
     with exit_on_bad_file("bad file"):
         try:
             found = compare_audits(before, after, pair)
         except NothingInCommonError as error:
             fail(ExitCode.USAGE, str(error))
-        folder = out or Path("comparisons") / f"{before.resolve().name}-{after.resolve().name}"
+        folder = local_path(out or Path("comparisons") / f"{before.resolve().name}-{after.resolve().name}", whole=True)
         _check_folder(folder)
         page = write_comparison_page(found, folder)
     if as_json:
         say(json.dumps(comparison_record(found), indent=1))
     else:
         print_comparison(found, console_of_width(120))
-        say(f"page: {page}")
+        say(f"page: {shown(page)}")
     raise typer.Exit(ExitCode.OPEN if found.changes["lost"] else ExitCode.FINE)
 
 

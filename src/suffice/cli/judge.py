@@ -37,6 +37,8 @@ def judge(
     from suffice.budgets import Budgets
     from suffice.reports.judgement import judgement_record, print_judgement, write_judgement_page
     from suffice.store.arrays import read_arrays
+    from suffice.store.manifest import write_whole
+    from suffice.store.remote import local_path, shown
     from suffice.words import Verdict
 
     try:
@@ -54,15 +56,15 @@ def judge(
             if type(error) is not ValueError:
                 raise
             raise typer.BadParameter(str(error)) from None
-    folder = out or Path("judgements") / outputs.stem
+    folder = local_path(out or Path("judgements") / outputs.stem)
     question = {"collection": collection, "content": opened.digest, "outputs": str(outputs), "suffice": __version__}
     record = judgement_record(found, question)
     write_judged(found, folder)
-    (folder / "judgement.json").write_text(json.dumps(record, indent=1) + "\n")
+    write_whole(folder / "judgement.json", (json.dumps(record, indent=1) + "\n").encode())
     page = write_judgement_page(found, folder, question)
     if as_json:
         say(json.dumps(record, indent=1))
     else:
         print_judgement(found, console_of_width(110))
-        say(f"results in {folder}\npage: {page}")
+        say(f"results in {shown(folder)}\npage: {shown(page)}")
     raise typer.Exit(0 if found.counts[Verdict.CERTIFIED] == record["states"] else 1)

@@ -40,7 +40,10 @@ def reproduce(
     """Run the paper's experiments: every figure and table beside the paper's numbers; exit 1 if a bound breaks."""
     from suffice.experiments.reproduce import chosen_experiments
     from suffice.experiments.reproduce import reproduce as run_reproduction
+    from suffice.store.remote import is_address
 
+    if is_address(out):
+        raise typer.BadParameter(f"expected a folder of this machine, but got {out}", param_hint="--out")
     try:
         chosen_experiments(only or [])
     except ValueError as error:

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from suffice.contracts.base import Contract
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.conditioned_series import conditioned_series
 from suffice.contracts.divergence import log_divergence, pairwise, returned
 from suffice.contracts.estimate import Scout
 from suffice.contracts.geometry import geometry_bounds
 from suffice.contracts.intervals import Intervals, log_fall, probability_intervals
 from suffice.contracts.plain import in_plain_arithmetic
-from suffice.contracts.series import conditioned_series
 from suffice.numerics.softmax import at_class, without
 
 __all__ = [

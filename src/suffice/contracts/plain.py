@@ -137,7 +137,9 @@ def plain_bounds(
         sizes = torch.maximum(sizes, head.distances.amax(dim=1))
     sizes = sizes.clamp_min(max(1.0, head.h_bound))
     inside = (largest <= LARGEST_MOVEMENT) & (sizes <= _LARGEST) & head.known
-    inside &= torch.stack([size, tv, gradient / sizes, *([] if kl is None else [kl])]).amin(dim=0) >= _LEAST
+    inside &= torch.stack([size, tv, gradient / sizes]).amin(dim=0) >= _LEAST
+    if kl is not None:
+        inside &= kl >= _LEAST
 
     def outward(bound: Tensor) -> Tensor:
         return head.outward(bound, allowances) * (1 + head.roundings)

@@ -15,8 +15,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from suffice.contracts.base import Enclosure
-from suffice.contracts.bounds import Allowances, SoftmaxHead
-from suffice.numerics.softmax import class_mask
 
 __all__ = [
     "LEAST",
@@ -24,7 +22,6 @@ __all__ = [
     "MOST_MASS",
     "Moments",
     "Sums",
-    "conditioned_series",
     "deviations",
     "expm1_above",
     "moments",
@@ -197,12 +194,3 @@ def moments(sums: Sums, scale: Float[Tensor, " queries"]) -> Moments:
         largest_ratio=torch.ones_like(rest) if not sums.ratio else sums.ratio[2],
         scale=scale,
     )
-
-
-def conditioned_series(head: SoftmaxHead, unit: Allowances) -> Moments | None:
-    """The conditioned contract along multiples of `unit`, or None: they are derived for |h_j| <= 1."""
-    if head.h_bound != 1:
-        return None
-    is_target = class_mask(head.target, head.log_probabilities.shape[1])
-    pi = head.log_probabilities.exp()
-    return moments(sums_over_classes(pi, pi.sum(dim=1, keepdim=True), unit.d, unit.a, is_target), head.gradient_scale)

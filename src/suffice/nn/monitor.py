@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from suffice.budgets import Budgets, check_budgets
-from suffice.certificates.certify import certify
 from suffice.certificates.judge import judge
+from suffice.nn.monitored import MonitorReport, certified_report
 from suffice.nn.proco import ProCoLoss
+from suffice.nn.watched import WatchedHead, gradient_noise
 from suffice.pairs.base import Pair
 from suffice.pairs.constants import valid_orders
 from suffice.pairs.debye import DebyePair
+from suffice.realizations.base import Realization
 from suffice.states import States
-from suffice.tolerances.tolerance import tolerance
 from suffice.words import Verdict
 
 __all__ = ["MonitorReport", "ToleranceMonitor"]
 
-_QUANTILES = (0.05, 0.5, 0.95)
 # Bessel functions that a report may ask Arb for: about a second
 _MOST_IN_ARB = 16_384
-
-
-class MonitorReport(dict[str, float | int | str]):
-    """What a monitor reports, as a plain dict; `numbers` and `words` are its two halves, for loggers that take one.
-
-    >>> MonitorReport({"suffice/states": 4, "suffice/binding": "loss"}).numbers
-    {'suffice/states': 4}
-    """
-
-    @property
-    def numbers(self) -> dict[str, float | int]:
-        """What can be drawn over steps."""
-        return {name: value for name, value in self.items() if not isinstance(value, str)}
-
-    @property
-    def words(self) -> dict[str, str]:
-        """What cannot: the budget that binds most often, the scope."""
-        return {name: value for name, value in self.items() if isinstance(value, str)}
 
 
 class ToleranceMonitor:
@@ -51,6 +36,12 @@ class ToleranceMonitor:
     What a batch contains never raises: rows that are no states (features that are not finite, labels of no class) are
     left out, "suffice/skipped" counts them, and a batch without a state, or with class statistics that are no bank, is
     reported with 0 "suffice/states".
+
+    `loss` may be any `torch.nn.Linear` that ends in a softmax cross-entropy: a hook keeps what it is given on the steps
+    that report, and `monitor(labels=labels)` is all that is to be called (`causal` shifts them, -100 is left out).
+    `realization` is what is certified there, the head as it is stored unless told otherwise. With `noise=0.1` the
+    gradient's budget is a tenth of the noise of the batch's gradient in the head's parameters, estimated from the
+    sample: is the error of this precision below it?
 
     Where the pair has no proof at the loss's dimension (none has below p = 5) there is no tolerance: "suffice/scope" is
     then "no proof at p = 3", say, and instead the loss's own outputs are judged against Arb, which takes a moment: the
@@ -69,54 +60,89 @@ class ToleranceMonitor:
 
     def __init__(
         self,
-        loss: ProCoLoss,
-        budgets: Budgets,
+        loss: ProCoLoss | nn.Linear,
+        budgets: Budgets | None = None,
         *,
         every: int = 50,
         sample: int = 64,
         pair: Pair | None = None,
         contract: str = "centered",
+        realization: Realization | None = None,
+        noise: float | None = None,
+        causal: bool = False,
     ) -> None:
         if every < 1 or sample < 1:
             raise ValueError(f"Expected every >= 1 and sample >= 1, but got {every} and {sample}")
-        check_budgets(budgets)
-        self.loss, self.budgets, self.every, self.sample = loss, budgets, every, sample
+        watching = isinstance(loss, nn.Linear)
+        if not watching and (realization is not None or noise is not None or causal):
+            raise ValueError("Expected realization, noise and causal with a torch.nn.Linear only; a loss has a pair")
+        if watching and pair is not None:
+            raise ValueError("Expected a realization for a torch.nn.Linear, but got a pair")
+        if noise is not None and not 0 < noise < math.inf:
+            raise ValueError(f"Expected noise, the share of it, > 0 and finite, but got {noise}")
+        if budgets is None and noise is None:
+            raise ValueError("Expected budgets, or noise to take the gradient's from, but got neither")
+        self.given = budgets is not None
+        # without budgets, that of the noise takes this one's place
+        self.budgets = Budgets(gradient=1.0) if budgets is None else budgets
+        check_budgets(self.budgets)
+        self.every, self.sample, self.contract = every, sample, contract
+        self.loss: Any = loss
         self.pair: Pair = DebyePair() if pair is None else pair
-        self.contract = contract
+        self.realization, self.noise = realization, noise
         self.step = -1
+        self.watched = None
+        if isinstance(loss, nn.Linear):
+            # noise is that of the parameters which samples share
+            self.watched = WatchedHead(loss, causal=causal, coordinate="hidden" if noise is None else "weights")
 
     @torch.no_grad()
-    def __call__(self, features: Float[Tensor, "queries dim"], labels: Int[Tensor, " queries"]) -> MonitorReport | None:
-        """Report on this step, or None if it is not one to report on."""
+    def __call__(
+        self, features: Float[Tensor, "*queries dim"] | None = None, labels: Int[Tensor, " *queries"] | None = None
+    ) -> MonitorReport | None:
+        """Report on this step, or None if it is not one to report on. A head has seen its features itself."""
         self.step += 1
-        if self.step % self.every:
+        due = self.step % self.every == 0
+        if self.watched is not None:
+            # what the head is given before the next call is of use if that one is to report
+            self.watched.wanted = self.due_next
+        if not due:
             return None
+        if self.watched is not None:
+            return self._of_head(self.watched, features, labels)
+        if features is None or labels is None:
+            raise TypeError("Expected features and labels, but got None")
         states, skipped = self._states(features, labels)
         if states is None:
             return MonitorReport({"suffice/step": self.step, "suffice/states": 0, "suffice/skipped": skipped})
         if not self._proved(states):
             return self._judged(states, skipped, torch.promote_types(features.dtype, torch.float32))
-        certificate = certify(states, self.budgets, self.pair, self.contract)
-        result = tolerance(states, self.budgets, self.pair, self.contract)
-        bounded = result.b[torch.as_tensor(result.status == "bounded", device=result.b.device)]
-        names, numbers = _counted(result.binding)
-        report = MonitorReport()
-        report |= {
-            "suffice/step": self.step,
-            "suffice/states": len(states),
-            "suffice/skipped": skipped,
-            "suffice/certified": float((certificate.verdict == "certified").mean()),
-            "suffice/headroom_min": float(certificate.headroom.min()),
-            "suffice/headroom_median": float(certificate.headroom.median()),
-            "suffice/binding": names[0],
-            "suffice/bounded": len(bounded),
-            "suffice/scope": certificate.scope,
-        }
-        report |= {f"suffice/binding_{name}": n / len(states) for name, n in zip(names, numbers, strict=True)}
-        if len(bounded):
-            values = torch.quantile(bounded, torch.tensor(_QUANTILES, dtype=bounded.dtype, device=bounded.device))
-            report |= {f"suffice/b_q{100 * q:02.0f}": v for q, v in zip(_QUANTILES, values.tolist(), strict=True)}
-        return report
+        return self._told(skipped, certified_report(states, self.budgets, self.pair, self.contract))
+
+    def _told(self, skipped: int, report: MonitorReport) -> MonitorReport:
+        """With the step and the rows that were no states, first."""
+        return MonitorReport({"suffice/step": self.step, "suffice/skipped": skipped, **report})
+
+    def _of_head(self, watched: WatchedHead, features: Tensor | None, labels: Tensor | None) -> MonitorReport:
+        """The same for a linear head, from what it was given last."""
+        hidden = watched.taken()
+        hidden = hidden if features is None else features.detach()
+        if hidden is None or labels is None:
+            return self._told(0, MonitorReport({"suffice/states": 0}))
+        states, skipped, count = watched.states(hidden, labels, self.sample)
+        if states is None:
+            return self._told(skipped, MonitorReport({"suffice/states": 0}))
+        if self.noise is None:
+            return self._told(skipped, certified_report(states, self.budgets, self.realization, self.contract))
+        trace = gradient_noise(states)
+        if not 0 < trace < math.inf:
+            words = "these samples say nothing about noise"
+            return self._told(skipped, MonitorReport({"suffice/states": 0, "suffice/basis": words}))
+        others = {name: getattr(self.budgets, name) for name in self.budgets.names} if self.given else {}
+        budgets = Budgets.below_noise((trace, count), self.noise, **{**others, "gradient": None})
+        report = certified_report(states, budgets, self.realization, self.contract)
+        report |= {"suffice/noise": math.sqrt(trace / count), "suffice/budget_gradient": float(budgets.gradient or 0)}
+        return self._told(skipped, report)
 
     def _proved(self, states: States) -> bool:
         """Whether the pair is proved at this dimension; one of another kind than the ladder says so itself."""
@@ -154,6 +180,16 @@ class ToleranceMonitor:
             "prediction": logits.argmax(dim=1),
         }
 
+    @property
+    def due_next(self) -> bool:
+        """Whether the next call reports."""
+        return (self.step + 1) % self.every == 0
+
+    def remove(self) -> None:
+        """Take the hook off the head."""
+        if self.watched is not None:
+            self.watched.remove()
+
     def state_dict(self) -> dict[str, int]:
         """What a resumed run needs to report on the same steps."""
         return {"step": self.step}
@@ -163,6 +199,8 @@ class ToleranceMonitor:
         if set(state) != {"step"}:
             raise ValueError(f"Expected a state with 'step', but got {sorted(state)}")
         self.step = int(state["step"])
+        if self.watched is not None:
+            self.watched.wanted = self.due_next
 
     def _states(self, features: Tensor, labels: Tensor) -> tuple[States | None, int]:
         """Some of the rows that are states, and how many rows of the batch are none."""
@@ -180,12 +218,3 @@ class ToleranceMonitor:
         except ValueError:
             # no bank: a mean direction that is not finite, say, or a class of one sample without a cap
             return None, len(features)
-
-
-def _counted(binding: object) -> tuple[list[str], list[int]]:
-    """The binding budgets, the most frequent first."""
-    counts: dict[str, int] = {}
-    for name in map(str, binding):  # type: ignore[call-overload]
-        counts[name] = counts.get(name, 0) + 1
-    ordered = sorted(counts, key=lambda name: -counts[name])
-    return ordered, [counts[name] for name in ordered]

@@ -38,6 +38,7 @@ __all__ = [
     "ratio_derivative",
     "slope",
     "slope_difference",
+    "slope_from_radii",
     "tail_divided",
     "tail_polynomial",
 ]
@@ -179,6 +180,15 @@ def slope(order: int, nu: float | Tensor, x_squared: Tensor) -> Tensor:
     return _corrected(order, nu, s, lead, x_squared * lead, 1 / s)
 
 
+def slope_from_radii(order: int, nu: float, s: Tensor, inverse: Tensor) -> Tensor:
+    """A_n(x)/x from s(x) and 1/s(x) at nu >= 2: 1/(nu + s) + (V(theta)/s - 1/2)/s^2."""
+    lead = (s + nu).reciprocal_()
+    if order == 1:
+        return lead.addcmul_(inverse, inverse, value=-0.5)
+    tail = _evaluate(_coefficients(_table("ratio", order), nu), (inverse * nu).sub_(float(_CENTER)))
+    return lead.add_(tail.mul_(inverse).sub_(0.5).mul_(inverse).mul_(inverse))
+
+
 def ratio_complement(order: int, nu: float | Tensor, x: Tensor) -> Tensor:
     """1 - A_n(x) at nu >= 2, right in relative terms where A_n is near 1: 1 - x/(nu+s) = (nu + nu^2/(s+x))/(nu+s)."""
     s = _radius(nu, x)
@@ -267,8 +277,10 @@ def endpoint(order: int, nu: float | Tensor, s_k: Tensor) -> Endpoint:
     return Endpoint(nu, coefficients, s_k, inverse, 1 / (s_k + nu), nu * inverse - float(_CENTER))
 
 
-def difference_from_radii(at: Endpoint, s_r: Tensor, delta: Tensor) -> Tensor:
+def difference_from_radii(at: Endpoint, s_r: Tensor, delta: Tensor, inverse: Tensor | None = None) -> Tensor:
     """F_n(r) - F_n(k) from s(k), s(r) and delta = s(r) - s(k): eq:stable-f2-app for every order.
+
+    `inverse` is 1/s(r), if it is at hand.
 
     The polynomial part is (t_r - t_k) times its divided difference, which Horner's scheme carries along;
     t_r - t_k = -nu delta/(s_r s_k), so that nothing is subtracted.
@@ -279,7 +291,7 @@ def difference_from_radii(at: Endpoint, s_r: Tensor, delta: Tensor) -> Tensor:
     value.sub_(scratch.log1p_(), alpha=0.5)
     if not at.coefficients:
         return value
-    inverse_r = scratch.copy_(s_r).reciprocal_()
+    inverse_r = scratch.copy_(s_r).reciprocal_() if inverse is None else inverse
     theta_r = (inverse_r * at.nu).sub_(float(_CENTER))
     at_k = at.theta * at.coefficients[-1] + at.coefficients[-2]
     divided = (theta_r * at.coefficients[-1]).add_(at_k)

@@ -33,6 +33,7 @@ __all__ = [
     "realize_pair",
     "simple_envelope",
     "softmax_head",
+    "softmax_roundings",
     "zeroed",
 ]
 
@@ -208,15 +209,18 @@ def simple_envelope(pair: Pair) -> Allowance | None:
 
 def softmax_head(states: States, scores: Tensor, score_error: Float[Tensor, "queries classes"]) -> SoftmaxHead:
     """From computed scores that are within `score_error` of those that are meant."""
-    # of a softmax of scores that are off, twice that; then its own roundings: of differences of scores, of exponentials
-    # and their sum, of the logarithm
-    rounding = unit_roundoff(scores.dtype) * (4 * scores.abs().amax(dim=1) + 2 * scores.shape[1] + 40)
+    # of a softmax of scores that are off, twice that; then its own roundings
     return SoftmaxHead(
         log_probabilities=log_softmax(scores),
         target=states.labels,
         gradient_scale=1 / states.temperature,
-        log_error=2 * score_error.amax(dim=1) + rounding,
+        log_error=2 * score_error.amax(dim=1) + softmax_roundings(scores),
     )
+
+
+def softmax_roundings(scores: Float[Tensor, "queries classes"]) -> Float[Tensor, " queries"]:
+    """What `log_softmax` may be off: roundings of differences of scores, of exponentials and their sum, of the log."""
+    return unit_roundoff(scores.dtype) * (4 * scores.abs().amax(dim=1) + 2 * scores.shape[1] + 40)
 
 
 def computable(states: States) -> tuple[States, Bool[Tensor, " queries"]]:

@@ -107,8 +107,6 @@ class Realized(ABC):
     _shared: ClassVar[frozenset[str]] = frozenset()
     # whether it is one softmax, which can be explained class by class, and in which words
     by_class: ClassVar[bool] = True
-    # what b of the unit family is a bound on, in words for a page
-    unit_words: ClassVar[str] = "error of the unit family"
     wording: ClassVar[Wording] = Wording()
     # the budgets that there is a bound for
     covers: ClassVar[frozenset[str]] = frozenset({"loss", "probability", "gradient", "kl", "prediction"})
@@ -121,6 +119,11 @@ class Realized(ABC):
     # the numbers that a program has returned, where one was executed
     loss: Float[Tensor, " queries"] | None = None
     gradient: Float[Tensor, "queries dim"] | None = None
+
+    @property
+    def unit_words(self) -> str:
+        """What b of the unit family is a bound on, in words for a page."""
+        return "error of the unit family"
 
     @abstractmethod
     def head(self, needs: Needs = Needs.NOTHING) -> SoftmaxHead:

@@ -114,18 +114,19 @@ class OwnEnvelope:
 
     def matched(self, towards: tuple[Int[Tensor, " queries"], Int[Tensor, " queries"]]) -> Allowances:
         """The same with bounds on |e_j - e_y| and |e_j - e_w|, `towards` the target and the top class."""
-        geometry, envelope = self.ends.geometry, self.envelope
-        nu, k, r = geometry.nu, geometry.concentrations, geometry.radii
+        return _matched(
+            self.plain, towards, self.apart, self._moved + _ROUNDED * self.ends.geometry.radii * self.plain.a
+        )
 
-        def apart(index: Tensor) -> Tensor:
-            between = envelope.score_allowance(nu, k[index][:, None], k.expand_as(r))
-            return envelope.score_allowance(nu, at_class(r, index)[:, None], r) + between
-
-        return _matched(self.plain, towards, apart, self._moved + _ROUNDED * r * self.plain.a)
+    def apart(self, index: Int[Tensor, " queries"]) -> Float[Tensor, "queries classes"]:
+        """The envelope between every radius and that of one class, and between their concentrations."""
+        nu, k, r = self.ends.geometry.nu, self.ends.geometry.concentrations, self.ends.geometry.radii
+        between = self.envelope.score_allowance(nu, k[index][:, None], k.expand_as(r))
+        return self.envelope.score_allowance(nu, at_class(r, index)[:, None], r) + between
 
     def __getitem__(self, rows: Tensor) -> OwnEnvelope:
         """That of some rows."""
-        part = OwnEnvelope(self.ends[rows], self.envelope)
+        part = type(self)(self.ends[rows], self.envelope)
         for name in ("_moved", "plain"):
             if name in vars(self):
                 part.__dict__[name] = vars(self)[name][rows]

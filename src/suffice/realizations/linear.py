@@ -28,6 +28,11 @@ __all__ = ["ExactHead", "HeadFamily", "HeadScores", "RealizedHead", "head_scores
 
 # The families of allowances: an error of every logit, one relative to it, one of every row relative to its length.
 HeadFamily = Literal["logits", "relative", "weights"]
+_FAMILY_WORDS: dict[HeadFamily, str] = {
+    "logits": "error of every logit",
+    "relative": "relative error of every logit",
+    "weights": "relative error of every row of the head",
+}
 _U, _TINY = unit_roundoff(torch.float64), smallest_normal(torch.float64)
 # Differences of such scores are finite.
 _LARGEST_SCORE = 1e300
@@ -77,7 +82,8 @@ class RealizedHead(Realized):
     stand for (None: they stand for themselves); those are within `d` [N, V] of the exact head's. `vectors` are the rows
     what_j that the gradient is made of, within `a` [V] of the exact ones (None: they are the exact ones), and
     `hidden_error` [N] bounds the error of the hidden vector that a gradient in the weights' coordinate uses (None:
-    there is none). Rows of which nothing is known (a number that is not finite) are never certified, whatever is asked.
+    there is none). `is_exact` says that it is the head as stored, which no truth knows better. Rows of which nothing is
+    known (a number that is not finite) are never certified, whatever is asked.
     """
 
     _shared = frozenset({"vectors", "row_errors", "family"})
@@ -102,12 +108,13 @@ class RealizedHead(Realized):
         score_error: Float[Tensor, "queries classes"] | None = None,
         hidden_error: Float[Tensor, " queries"] | None = None,
         family: HeadFamily = "logits",
+        is_exact: bool = False,
     ) -> None:
         masked = states.bank.masked
         off = torch.zeros_like(d) if score_error is None else torch.where(masked, 0.0, score_error)
         d = torch.where(masked, 0.0, d)
         size = torch.where(masked, 0.0, scores.abs())
-        self.states = states
+        self.states, self.is_exact = states, is_exact
         self.vectors: ClassRows = states.bank if vectors is None else vectors
         self.row_errors = torch.zeros_like(states.bank.bias) if a is None else torch.where(masked, 0.0, a)
         self.family: HeadFamily = family
@@ -119,6 +126,11 @@ class RealizedHead(Realized):
         self.d = torch.where(clear, 0.0, d)
         self.off = torch.where(clear, 0.0, off)
         self.hidden_error = torch.zeros_like(states.temperature) if hidden_error is None else hidden_error
+
+    @property
+    def unit_words(self) -> str:
+        """What b is a bound on, by family."""
+        return _FAMILY_WORDS[self.family]
 
     def of_family(self, family: str) -> Self:
         """The same with another unit family."""
@@ -261,4 +273,4 @@ class ExactHead:
             raise TypeError(f"Expected HeadStates, which a head realizes, but got {type(states).__name__}")
         states = states if self.coordinate is None else states.taken_in(self.coordinate)
         made = head_scores(states)
-        return RealizedHead(states, made.scores, made.error, score_error=made.error)
+        return RealizedHead(states, made.scores, made.error, score_error=made.error, is_exact=True)

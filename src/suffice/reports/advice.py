@@ -15,6 +15,8 @@ __all__ = ["limits_of", "missed_budgets", "next_steps"]
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Array]
 
+_ERRORS = {"probability": "total variation", "kl": "KL divergence"}
+
 
 def limits_of(plan: Plan) -> dict[str, float]:
     """The budgets that are numbers, by name."""
@@ -70,9 +72,9 @@ def _step(columns: Columns, plan: Plan, row: int, name: str, rung: str) -> str:
     if name == "prediction" and columns["headroom"][row] == 0:
         return "the two best scores are tied: no accuracy settles it"
     wider = "execute in float64" if executed and plan.given is None and plan.dtype != "float64" else ""
-    if columns["verdict"][row] == Verdict.VIOLATED:
-        return " or ".join(filter(None, (wider, _larger(columns, row, name), "use a more exact realization")))
-    return " or ".join(filter(None, (wider, "let suffice verify settle it in Arb", _larger(columns, row, name))))
+    settle = "" if columns["verdict"][row] == Verdict.VIOLATED else "let suffice verify settle it in Arb"
+    known = [step for step in (wider, settle, _larger(columns, row, name)) if step]
+    return ", or ".join(known[:2]) or "use a more exact realization"
 
 
 def _larger(columns: Columns, row: int, name: str) -> str:
@@ -80,7 +82,7 @@ def _larger(columns: Columns, row: int, name: str) -> str:
     if name == "prediction" or not np.isfinite(columns[f"{name}_bound"][row]):
         return ""
     # upwards, so that the budget in words is one that would do
-    return f"allow a {name} error of {_above(float(columns[f'{name}_bound'][row]))}"
+    return f"allow a {_ERRORS.get(name, f'{name} error')} of {_above(float(columns[f'{name}_bound'][row]))}"
 
 
 def _above(value: float) -> str:

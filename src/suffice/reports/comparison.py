@@ -14,6 +14,7 @@ from suffice.audits.comparison import Comparison
 from suffice.audits.summary import Spread
 from suffice.reports.embedded import coded, packed, rounded, write_html
 from suffice.reports.printable import one_line
+from suffice.store.remote import shown
 
 __all__ = ["comparison_record", "print_comparison", "write_comparison_page"]
 
@@ -55,8 +56,8 @@ def comparison_record(found: Comparison) -> dict[str, Any]:
     """The numbers as JSON has them."""
     changed = found.changed()[:MOST_LISTED]
     return {
-        "before": {"audit": str(found.before.path), "question": found.before.question},
-        "after": {"audit": str(found.after.path), "question": found.after.question},
+        "before": {"audit": shown(found.before.path), "question": found.before.question},
+        "after": {"audit": shown(found.after.path), "question": found.after.question},
         "differs": {name: list(pair) for name, pair in found.differs.items()},
         "states": len(found),
         "only_before": found.only_before,
@@ -83,8 +84,8 @@ def _row(found: Comparison, row: int) -> dict[str, Any]:
 
 def print_comparison(found: Comparison, console: Console) -> None:
     """What differs, what became of the verdicts, how tolerances moved, and the states that changed."""
-    console.print(f"before: {one_line(found.before.question)} ({one_line(found.before.path)})", highlight=False)
-    console.print(f"after:  {one_line(found.after.question)} ({one_line(found.after.path)})", highlight=False)
+    console.print(f"before: {one_line(found.before.question)} ({one_line(shown(found.before.path))})", highlight=False)
+    console.print(f"after:  {one_line(found.after.question)} ({one_line(shown(found.after.path))})", highlight=False)
     for line in differences(found):
         console.print(f"  {line}", highlight=False, soft_wrap=True)
     console.print(answer(found), highlight=False)
@@ -146,6 +147,7 @@ def write_comparison_page(found: Comparison, folder: Path) -> Path:
         folder / "report.html",
         "comparison.html",
         found=found,
+        paths=[shown(each.path) for each in (found.before, found.after)],
         answer=answer(found),
         differences=differences(found),
         changes=found.changes,

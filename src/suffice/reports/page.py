@@ -18,6 +18,7 @@ from suffice.reports.sketch import Sketch
 from suffice.reports.weights import SHOWN, class_weights
 from suffice.store.kinds import kind_named
 from suffice.store.reader import Collection
+from suffice.store.remote import shown
 from suffice.words import Verdict
 
 __all__ = ["write_page"]
@@ -54,12 +55,14 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
         "budgets": limits_of(plan),
         "orders": orders,
         "order_names": [f"debye{order}" for order in orders],
-        "rungs": summary["rungs"],
+        "rungs": {budget: _rungs(states, budget, list(counts)) for budget, counts in summary["rungs"].items()},
+        "rung_names": list(next(iter(summary["rungs"].values()), {})),
+        "rung_counts": summary["rungs"],
         "unit": unit,
         "saturated": saturated,
         # where all verdicts are the same they say nothing as colours
         "palette": "verdict" if summary["certified"] < summary["states"] else "dim",
-        "audit": str(folder),
+        "audit": shown(folder),
         "list": listed.tolist(),
     }
     notes = [note for name in collection.kinds if (note := kind_named(name).note)]
@@ -108,6 +111,11 @@ def _columns(states: Columns, plan: Plan, classes: Columns) -> dict[str, Any]:
             "allowance": rounded(classes.get("allowance", empty), 2),
         },
     }
+
+
+def _rungs(states: Columns, budget: str, names: list[str]) -> list[int]:
+    """The cheapest rung of each state at a budget, by its place among all."""
+    return [names.index(str(name)) for name in states.get(f"rung {budget}", ())]
 
 
 def _with_infinity(values: Array) -> list[Any]:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from suffice.audits.plan import Plan
-from suffice.audits.rows import ORDERS
+from suffice.audits.rows import ORDERS, RUNG_NAMES
+from suffice.audits.summary import RUNG_BUDGETS, cheapest_rung
 from suffice.reports.advice import limits_of, missed_budgets, next_steps
 from suffice.words import Outcome, Verdict
 
@@ -23,6 +24,8 @@ MOST_POINTS = 6000
 MOST_LISTED = 6000
 _WORDS = ("id", "part", "source", "dataset", "run", "verdict", "tier", "status", "binding")
 _NUMBERS = ("row", "step", "label", "dim", "classes", "temperature", "b", "headroom", "target_probability")
+# the executed numbers themselves, which are long, and which no page shows
+_LEFT_OUT = ("loss", "gradient")
 # b* itself is known to a relative 1e-9: a difference below is no difference
 _SMALLEST_OFF = 1e-9
 
@@ -54,22 +57,10 @@ class Sketch:
             self._forget()
 
     def _picked(self, columns: Columns, rows: Array) -> Columns:
-        """Some states, with all that the page says of them."""
-        some = {name: column[rows] for name, column in columns.items()}
-        out: Columns = {name: some[name] for name in (*_WORDS, *_NUMBERS)}
-        for name in limits_of(self.plan):
-            out[f"{name}_bound"], out[f"{name}_low"] = some[f"{name}_bound"], some[f"{name}_low"]
-        names, factors = missed_budgets(some, self.plan)
-        out["missed"], out["factor"] = names, factors
-        out["next"] = np.asarray(next_steps(some, self.plan, names), dtype=object)
-        # how far the first order is off the tolerance of the contract that it is of
-        with np.errstate(divide="ignore", invalid="ignore"):
-            off = np.abs(some["b_first_order"] / some["b_conditioned"] - 1)
-        out["off"] = np.where(some["status"] == Outcome.BOUNDED, np.maximum(off, _SMALLEST_OFF), np.nan)
-        known = [order for order in ORDERS if f"certified_{order}" in some]
-        bits = (some[f"certified_{order}"].astype(np.int64) << (order - 1) for order in known)
-        out["orders"] = sum(bits, np.zeros(len(some["id"]), dtype=np.int64))
-        return out
+        """Some states, with the budget that each misses and by how much."""
+        some = {name: column[rows] for name, column in columns.items() if name not in _LEFT_OUT}
+        some["missed"], some["factor"] = missed_budgets(some, self.plan)
+        return some
 
     def _forget(self) -> None:
         """Of the listed states keep the farthest."""
@@ -83,10 +74,27 @@ class Sketch:
         if not self._drawn:
             return {}, 0, np.zeros(0, dtype=np.int64)
         drawn, listed = _joined(self._drawn), _joined(self._listed)
-        columns = {name: np.concatenate([drawn[name], listed[name]]) for name in drawn}
+        columns = self._in_words({name: np.concatenate([drawn[name], listed[name]]) for name in drawn})
         order = _by_distance(columns)
         rows = order[columns["verdict"][order] != Verdict.CERTIFIED][:MOST_LISTED]
         return columns, len(drawn["id"]), rows
+
+    def _in_words(self, some: Columns) -> Columns:
+        """What the page says of the states, and nothing else."""
+        out: Columns = {name: some[name] for name in (*_WORDS, *_NUMBERS, "missed", "factor")}
+        for name in limits_of(self.plan):
+            out[f"{name}_bound"], out[f"{name}_low"] = some[f"{name}_bound"], some[f"{name}_low"]
+        out["next"] = np.asarray(next_steps(some, self.plan, some["missed"]), dtype=object)
+        # how far the first order is off the tolerance of the contract that it is of
+        with np.errstate(divide="ignore", invalid="ignore"):
+            off = np.abs(some["b_first_order"] / some["b_conditioned"] - 1)
+        out["off"] = np.where(some["status"] == Outcome.BOUNDED, np.maximum(off, _SMALLEST_OFF), np.nan)
+        known = [order for order in ORDERS if f"certified_{order}" in some]
+        bits = (some[f"certified_{order}"].astype(np.int64) << (order - 1) for order in known)
+        out["orders"] = sum(bits, np.zeros(len(some["id"]), dtype=np.int64))
+        if f"loss_bound {RUNG_NAMES[0]}" in some:
+            out |= {f"rung {budget:g}": cheapest_rung(some, budget) for budget in RUNG_BUDGETS}
+        return out
 
 
 def _joined(parts: list[Columns]) -> Columns:

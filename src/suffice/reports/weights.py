@@ -35,7 +35,7 @@ def class_weights(columns: Columns, plan: Plan, collection: Collection) -> tuple
     found: Columns = {"class": np.full((count, SHOWN), -1, dtype=np.int64), "rest": rest}
     for name in ("share", "probability", "allowance"):
         found[name] = np.full((count, SHOWN), np.nan)
-    words = Realized.unit_words
+    words = "error"
     places: dict[str, dict[int, int]] = {}
     for index, (part, row) in enumerate(zip(columns["part"].tolist(), columns["row"].tolist(), strict=True)):
         places.setdefault(part, {})[row] = index
@@ -58,7 +58,9 @@ def _explain(found: Columns, realized: Realized, where: Array, missed: Array) ->
     """Write the leading classes of one chunk to their rows."""
     head, own = realized.head(), realized.own()
     log_rest = at_class(log_exclusive(head.log_probabilities), head.target) / np.log(10)
-    found["rest"][where] = log_rest.numpy(force=True)
+    # where there is no label the probability of the target is not a number, and stays so
+    labelled = ~np.isnan(found["rest"][where])
+    found["rest"][where[labelled]] = log_rest.numpy(force=True)[labelled]
     for name in np.unique(missed[where]):
         rows = torch.from_numpy((missed[where] == name).nonzero()[0])
         shares = shares_by_class(realized[rows], str(name))

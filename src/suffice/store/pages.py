@@ -14,7 +14,7 @@ from typing import Any
 
 from suffice.store.manifest import CollectionError
 
-__all__ = ["Chunk", "chunks_of", "dictionary_bytes", "longest_words"]
+__all__ = ["Chunk", "check_unfolded", "chunks_of", "dictionary_bytes", "longest_words"]
 
 Struct = dict[tuple[int, int], Any]
 
@@ -47,25 +47,58 @@ class Chunk:
 
 def chunks_of(path: Path, names: Sequence[str]) -> list[Chunk]:
     """The columns of every row group, by these names; refused if the footer is malformed or one is compressed."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        try:
-            start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-            if start < 4 or content[-4:] != b"PAR1":
-                raise ValueError("no footer")
-            footer, _ = _struct(content, start)
-            chunks = [
-                _chunk(index, name, group[3, _I64], column[3, _STRUCT])
-                for index, group in enumerate(footer[4, _LIST])
-                for name, column in zip(names, group[1, _LIST], strict=True)
-            ]
-        except (ValueError, IndexError, KeyError, TypeError) as error:
-            raise CollectionError(path, "parquet", f"its footer is malformed: {error}") from None
+    chunks = _all_chunks(path, names)
     for chunk in chunks:
         if chunk.codec:
             name = _CODECS[chunk.codec] if 0 < chunk.codec < len(_CODECS) else chunk.codec
             reason = f"it is compressed ({name}); collections are not, so that none unfolds"
             raise CollectionError(path, chunk.place, reason)
     return chunks
+
+
+def _all_chunks(path: Path, names: Sequence[str]) -> list[Chunk]:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        try:
+            start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+            if start < 4 or content[-4:] != b"PAR1":
+                raise ValueError("no footer")
+            footer, _ = _struct(content, start)
+            return [
+                _chunk(index, name, group[3, _I64], column[3, _STRUCT])
+                for index, group in enumerate(footer[4, _LIST])
+                for name, column in zip(names, group[1, _LIST], strict=True)
+            ]
+        except (ValueError, IndexError, KeyError, TypeError) as error:
+            raise CollectionError(path, "parquet", f"its footer is malformed: {error}") from None
+
+
+def check_unfolded(path: Path, names: Sequence[str], *, rows: int, size: int) -> None:
+    """Refuse a file, compressed or not, whose pages unfold to more rows or bytes than these.
+
+    Entries of dictionaries count once: who reads such a column must not write them out before looking at their length.
+    """
+    chunks = _all_chunks(path, names)
+    unfolded = 0
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for chunk in chunks:
+            values = 0
+            try:
+                for header, _, _ in _pages(content, chunk, folded=True):
+                    unfolded += header[2, _I32]
+                    if header[1, _I32] == _DATA:
+                        values += header[5, _STRUCT][1, _I32]
+                    elif header[1, _I32] != _DICTIONARY:
+                        raise ValueError(f"a page of type {header[1, _I32]}")
+            except (ValueError, IndexError, KeyError) as error:
+                reason = f"its pages are not what they should be: {error}"
+                raise CollectionError(path, chunk.place, reason) from None
+            if not values == chunk.values == chunk.rows <= rows:
+                reason = f"its pages have {values} values, for {chunk.rows} rows of at most {rows}"
+                raise CollectionError(path, chunk.place, reason)
+    if unfolded > size or sum(chunk.rows for chunk in chunks) > rows * max(1, len(names)):
+        raise CollectionError(
+            path, "size", f"it unfolds to {unfolded} bytes, more than {size}, or more than {rows} rows"
+        )
 
 
 def _chunk(group: int, name: str, rows: int, told: Struct) -> Chunk:
@@ -151,15 +184,18 @@ def _walk(content: mmap.mmap, chunk: Chunk, is_word: bool) -> tuple[int, int]:
     return values, dictionary
 
 
-def _pages(content: mmap.mmap, chunk: Chunk) -> Iterator[tuple[Struct, int, int]]:
-    """Headers of a column's pages, where what follows them is, and its size; together they fill the column."""
+def _pages(content: mmap.mmap, chunk: Chunk, *, folded: bool = False) -> Iterator[tuple[Struct, int, int]]:
+    """Headers of a column's pages, where what follows them is, and its size; together they fill the column.
+
+    Unless they may be `folded`, what is compressed, a page unfolds to its own size.
+    """
     at, end = chunk.start, chunk.start + chunk.size
     if not 0 < at <= end <= len(content):
         raise ValueError(f"bytes {at} to {end} of {len(content)}")
     while at < end:
         header, at = _struct(content, at)
         size = header[3, _I32]
-        if size < 0 or size != header[2, _I32] or at + size > end:
+        if size < 0 or header[2, _I32] < 0 or (size != header[2, _I32] and not folded) or at + size > end:
             raise ValueError(f"a page of {size} bytes at {at}, in a column that ends at {end}")
         yield header, at, size
         at += size

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from suffice.contracts.bounds import SoftmaxHead
 from suffice.numerics.compensated import safe_length
 from suffice.numerics.softmax import at_class, log_exclusive, without
 from suffice.objectives.contrastive import combine
@@ -19,11 +20,11 @@ from suffice.pairs.constants import closed_form_constant
 from suffice.pairs.debye import DebyePair
 from suffice.realizations.analytic import realize_contrastive
 from suffice.realizations.distances import smooth_slopes
-from suffice.realizations.geometry_error import direction_error, feature_lengths, geometry_error
+from suffice.realizations.geometry_error import GeometryError, direction_error, feature_lengths, geometry_error
 from suffice.states import Geometry, States
 from suffice.truth.next_terms import Enclosed, ratio_error, score_error
 
-__all__ = ["ActualErrors", "PrimitiveErrors", "actual_errors", "errors_at", "primitive_errors"]
+__all__ = ["ActualErrors", "PrimitiveErrors", "actual_errors", "errors_at", "errors_of", "primitive_errors"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +70,20 @@ def actual_errors(states: States, order: int) -> ActualErrors:
 
 
 def _errors(states: States, order: int) -> ActualErrors:
-    primitives = primitive_errors(states, order)
-    head = realize_contrastive(states, DebyePair(order=order)).head()
+    made = realize_contrastive(states, DebyePair(order=order))
+    return errors_of(made.states, order, made.geometry, made.off, made.head())
+
+
+def errors_of(states: States, order: int, geometry: Geometry, off: GeometryError, head: SoftmaxHead) -> ActualErrors:
+    """The same where an order is realized already: its head, at a geometry that is off by no more than `off`."""
     assert head.log_error is not None
+    primitives = primitive_errors(states, order, geometry, off)
     found = errors_at(states, primitives, head.log_probabilities, given_exact=False)
     # the given probabilities are those of the exact geometry to e^omega, and every error is theirs to e^{4 omega}
-    off = torch.expm1(4 * head.log_error)
+    beyond = torch.expm1(4 * head.log_error)
 
     def widened(error: Enclosed) -> Enclosed:
-        return Enclosed(value=error.value, radius=error.radius + off * (error.value.abs() + error.radius))
+        return Enclosed(value=error.value, radius=error.radius + beyond * (error.value.abs() + error.radius))
 
     return ActualErrors(
         loss_change=widened(found.loss_change),
@@ -86,15 +92,19 @@ def _errors(states: States, order: int) -> ActualErrors:
     )
 
 
-def primitive_errors(states: States, order: int) -> PrimitiveErrors:
+def primitive_errors(
+    states: States, order: int, geometry: Geometry | None = None, off: GeometryError | None = None
+) -> PrimitiveErrors:
     """Errors of all scores and ratios; for all of these states at once (see `States.chunks`).
 
     From computed to exact radii score errors move by the pair's allowance between them, ratio errors by their slope,
     which is at most 11 c/s^(n+1) (docs/theory, 4.1).
     """
-    geometry, pair = states.geometry(), DebyePair(order=order)
+    pair = DebyePair(order=order)
+    geometry = states.geometry() if geometry is None else geometry
     nu, k, r = geometry.nu, geometry.concentrations, geometry.radii
-    off = geometry_error(states, geometry, torch.float64, torch.float64, "proved")
+    if off is None:
+        off = geometry_error(states, geometry, torch.float64, torch.float64, "proved")
     scores, ratios = score_error(order, nu, k, geometry.squared_gaps), ratio_error(order, nu, r)
     width = off.high - off.low
     steep = 11 * float(closed_form_constant(order, nu)) / off.s_r ** (order + 1)

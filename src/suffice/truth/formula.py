@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import torch
 from flint import ctx
+from torch import Tensor
 
+from suffice.contracts.bounds import SoftmaxHead
 from suffice.numerics.outward import MANY, above
 from suffice.objectives.supervised import SupervisedStates
-from suffice.realizations.analytic import computable
+from suffice.realizations.analytic import AnalyticRealized, computable
 from suffice.states import States
-from suffice.truth.errors import actual_errors
+from suffice.truth.errors import ActualErrors, actual_errors, errors_of
 from suffice.truth.geometry import ExactBank
 from suffice.truth.in_arb import LOCK, Interval, as_range, interval, most_bits, shortfall
 from suffice.truth.next_terms import SMALLEST_NU
@@ -25,6 +27,7 @@ __all__ = [
     "formula_errors",
     "formula_errors_in_arb",
     "next_term_errors",
+    "next_terms_of",
     "predicted_shortfall",
     "supervised_formula_errors",
 ]
@@ -33,9 +36,13 @@ __all__ = [
 _FEW = 16
 
 
-def formula_errors(states: States, order: int, limits: Limits) -> Errors:
-    """Errors of loss, probabilities, gradient and prediction under F_n and A_n, narrow enough for the limits."""
-    found = next_term_errors(states, order)
+def formula_errors(states: States, order: int, limits: Limits, found: Errors | None = None) -> Errors:
+    """Errors of loss, probabilities, gradient and prediction under F_n and A_n, narrow enough for the limits.
+
+    `found` are those by the next terms, if they are at hand.
+    """
+    if found is None:
+        found = next_term_errors(states, order)
     if found is None:
         return formula_errors_in_arb(states, order, limits)
     like = states.temperature
@@ -52,9 +59,20 @@ def next_term_errors(states: States, order: int) -> Errors | None:
     """Those of loss, probabilities and gradient by the ladder's next terms; None where these are not proved."""
     if states.bank.nu < SMALLEST_NU:
         return None
-    # rows that are too large to be computed with stand there as zeros: nothing is known of them
     inside, outside = computable(states)
-    errors = actual_errors(inside, order)
+    return _ranges(actual_errors(inside, order), outside)
+
+
+def next_terms_of(realized: AnalyticRealized, order: int, head: SoftmaxHead) -> Errors | None:
+    """The same of an order at states that are realized already; `head` is the order's."""
+    geometry, off = realized.geometry, realized.off
+    if geometry.nu < SMALLEST_NU:
+        return None
+    return _ranges(errors_of(realized.states, order, geometry, off, head), realized.outside)
+
+
+def _ranges(errors: ActualErrors, outside: Tensor) -> Errors:
+    """Rows that are too large to be computed with stand there as zeros: nothing is known of them."""
     named = {"loss": errors.loss, "probability": errors.probability, "gradient": errors.gradient}
     found = {}
     for name, each in named.items():

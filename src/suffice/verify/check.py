@@ -12,12 +12,19 @@ import numpy as np
 from suffice.verify.columns import Judged, Said
 from suffice.verify.cross import cross_checked
 from suffice.verify.digests import MANIFEST, altered_files, folder_and_manifest, read_manifest
-from suffice.verify.judging import Verdict, judge_exactly, judge_in_floats, readable_gradients
+from suffice.verify.judging import (
+    Verdict,
+    exact_rows,
+    judge_exactly,
+    judge_in_floats,
+    judge_without_arb,
+    readable_gradients,
+)
 from suffice.verify.layout import SetAside, Wanted, rows_of, wanted_files
 from suffice.verify.plan import Header, Plan, read_header
 from suffice.verify.report import Finding, Report, Tally, UnreadableError, shown
 from suffice.verify.rows import Rows, read_rows
-from suffice.verify.stored import Array, read_json
+from suffice.verify.stored import HEAD_KIND, KIND, Array, read_json
 from suffice.verify.summary import SUMMARY, Counted, summary_findings
 
 __all__ = ["collection_of", "verify_audit"]
@@ -87,7 +94,8 @@ class _Check:
         set_aside: list[SetAside] = []
         names = set()
         done = 0
-        for wanted in wanted_files(folder, manifest, set_aside):
+        kind = HEAD_KIND if self.plan.head else KIND
+        for wanted in wanted_files(folder, manifest, set_aside, kind):
             names.add(wanted.name)
             picked = np.array([done + i in chosen for i in range(len(wanted))], dtype=bool)
             try:
@@ -157,12 +165,15 @@ class _Check:
                 exactly[some] |= self._in_floats(wanted, rows, some, exactly[some])
                 tick(int(some[-1]) + 1)
         self.tally.checked += len(rows) if self.everything else int(exactly.sum())
+        exact = exact_rows(wanted)
         for i in exactly.nonzero()[0]:
-            verdict = judge_exactly(wanted, int(rows.index[i]), self.plan, _some(rows.said, slice(i, i + 1)))
+            said = _some(rows.said, slice(i, i + 1))
+            judge = judge_exactly if exact else judge_without_arb
+            verdict = judge(wanted, int(rows.index[i]), self.plan, said)
             self._settled(verdict, rows, np.array([i]), np.ones(1, dtype=bool))
             self._judged(rows, np.array([i]), verdict.judged)
-            self._counts(rows, "Arb", [each.column for each in verdict.judged], 1)
-            self.tally.in_arb += 1
+            self._counts(rows, "Arb" if exact else "float64", [each.column for each in verdict.judged], 1)
+            self.tally.in_arb += exact
             tick(int(i) + 1)
         tick(len(rows))
 

@@ -7,13 +7,13 @@ if the bound as float64 may have widened it rejects it. What an arithmetic canno
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from suffice.verify.enclosures import Enclosed, Evaluator, Shares
 from suffice.verify.ladder import valid_orders
-from suffice.verify.plan import CLOSED, Plan
+from suffice.verify.plan import Plan
 from suffice.verify.report import shown
 from suffice.verify.stored import Array
 
@@ -76,15 +76,19 @@ def analytic_columns(e: Evaluator, plan: Plan, said: Said) -> Iterator[Judged]:
     """Every column that depends on more than other columns."""
     one, enclosed = np.ones(len(e)), is_enclosed(plan, said)
     at = e.bounds(plan.order, plan.contract, "own", one)
-    for name in CLOSED:
-        yield _bound(f"{name}_bound", said[f"{name}_bound"], at[name], e.slack, enclosed)
+    bare = (said["label"] == -1) & plan.head
+    for name in plan.closed:
+        found = _bound(f"{name}_bound", said[f"{name}_bound"], at[name], e.slack, enclosed)
+        # without a label there is neither a loss nor its gradient
+        yield _where(found, ~bare) if name in ("loss", "gradient") else found
     # an enclosure looks at the prediction if it is asked for
     yield _prediction(said["prediction_certified"], at["prediction"], e.slack, enclosed & plan.prediction)
     yield inverse(e, plan, "headroom", (plan.order, plan.contract, "own"), said["headroom"], 1e-8)
     yield from _tolerance(e, plan, said)
     yield from common_columns(e, plan, said)
     yield _tier(e, plan, said)
-    yield from _orders(e, plan, said)
+    if not plan.head:
+        yield from _orders(e, plan, said)
 
 
 def _bound(column: str, value: Array, at: Enclosed, slack: float, enclosed: Array) -> Judged:
@@ -224,11 +228,20 @@ def common_columns(e: Evaluator, plan: Plan, said: Said) -> Iterator[Judged]:
         for name, limit in plan.budgets.items():
             c = slopes[name]
             # probabilities may be off in both directions
-            low, high = np.minimum(low, limit / c.wide), np.minimum(high, limit / (c.low * (c.low / c.wide)))
+            ends = limit / c.wide, limit / (c.low * (c.low / c.wide))
+            # that of KL is of second order
+            ends = (np.sqrt(ends[0]), np.sqrt(ends[1])) if name == "kl" else ends
+            low, high = np.minimum(low, ends[0]), np.minimum(high, ends[1])
     yield _near("b_first_order", said["b_first_order"], low * (1 - 1e-9), high * (1 + 1e-9))
     pi = e.target_probability(plan.order)
     off = np.minimum(1e-9 * pi.wide, 1e-12) + (pi.wide - pi.low) + 1e-300
-    yield _near("target_probability", said["target_probability"], pi.low - off, pi.wide + off)
+    found = _near("target_probability", said["target_probability"], pi.low - off, pi.wide + off)
+    yield _where(found, ~((said["label"] == -1) & plan.head))
+
+
+def _where(judged: Judged, rows: Array) -> Judged:
+    """The same in some rows only."""
+    return replace(judged, wrong=judged.wrong & rows, open=judged.open & rows)
 
 
 def _near(column: str, value: Array, low: Array, high: Array) -> Judged:
@@ -241,7 +254,7 @@ def _near(column: str, value: Array, low: Array, high: Array) -> Judged:
 def tier_shares(e: Evaluator, plan: Plan, ease: float = 0.0) -> dict[str, Shares]:
     """Running minima over the tiers of the cascade (src: sec:refinement), whose last ones never are looser."""
     one = np.ones(len(e))
-    uniform = "quarter" if plan.order == 2 else "own"
+    uniform = "quarter" if plan.order == 2 and not plan.head else "own"
     kinds = zip(TIERS, ("geometry", "conditioned", "conditioned", "centered"), strict=True)
     found: dict[str, Shares] = {}
     before: Shares | None = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flint import arb
 
-__all__ = ["Allowances", "Head", "contract_bounds", "others_of", "smallest", "top_class"]
+__all__ = ["Allowances", "Head", "contract_bounds", "curvature", "others_of", "smallest", "top_class"]
 
 Balls = list[arb]
 
@@ -21,17 +21,23 @@ class Head:
     target: int
     top: int
     tau: arb
+    # |h_j - m| <= H for the exact class gradients
+    h: arb = field(default_factory=lambda: arb(1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowances:
-    """d_j, a_j, bounds on |e_j - e_y| and |e_j - e_w|, and distances of class gradients from their mean."""
+    """d_j, a_j, bounds on |e_j - e_y| and |e_j - e_w|, and distances of class gradients from their mean.
+
+    Where nothing is `matched` those bounds are sums of two d_j, and take the place of d in no sum.
+    """
 
     d: Balls
     a: Balls
     to_target: Balls
     to_top: Balls
     distances: Balls
+    matched: bool = True
 
 
 def top_class(values: Balls) -> int:
@@ -64,8 +70,10 @@ def others_of(values: Balls) -> Balls:
     return [a + b for a, b in zip(left, reversed(right), strict=True)]
 
 
-def contract_bounds(name: str, head: Head, given: Allowances, scale: arb, margin_error: arb) -> dict[str, arb]:
-    """Loss, probability, gradient and the share of the margin at a multiple of some allowances."""
+def contract_bounds(
+    name: str, head: Head, given: Allowances, scale: arb, margin_error: arb, *, divergence: bool = False
+) -> dict[str, arb]:
+    """Loss, probability, gradient, KL on request, and the share of the margin at a multiple of some allowances."""
     y, w, pi = head.target, head.top, head.pi
     classes = range(len(pi))
     d, a = [x * scale for x in given.d], [x * scale for x in given.a]
@@ -75,22 +83,26 @@ def contract_bounds(name: str, head: Head, given: Allowances, scale: arb, margin
     use = _share(2 * largest, margin)
     if name == "geometry":
         tv = (largest / 2).tanh()
-        gradient = (2 * tv + _largest(a) + a[y]) / head.tau
-        return {"loss": largest + d[y], "probability": tv, "gradient": gradient, "prediction": use}
+        gradient = (2 * head.h * tv + _largest(a) + a[y]) / head.tau
+        found = {"loss": largest + d[y], "probability": tv, "gradient": gradient, "prediction": use}
+        return {**found, "kl": _uniform_kl(d)} if divergence else found
     size = _size(pi, y, [x + d[y] for x in d])
     tv, upper = _total_variation(head, d)
     rest = head.others[y]
     ratio = sum((pi[j] * a[j] for j in classes if j != y), arb(0)) + rest * a[y]
-    gradient = (2 * tv + ratio) / head.tau
+    gradient = (2 * head.h * tv + ratio) / head.tau
+    apart = [arb(0) if j == w else x + d[w] for j, x in enumerate(d)]
+    kl = _uniform_kl(d).min(_kl(upper, d)).min(_kl(upper, apart)) if divergence else None
     if name == "conditioned":
-        return {"loss": size.log1p(), "probability": tv, "gradient": gradient, "prediction": use}
+        found = {"loss": size.log1p(), "probability": tv, "gradient": gradient, "prediction": use}
+        return found if kl is None else {**found, "kl": kl}
     to_target, to_top = [x * scale for x in given.to_target], [x * scale for x in given.to_top]
     size = size.min(_size(pi, y, to_target))
     # 1 - pi_y/(1 + S) = (1 - pi_y + S)/(1 + S)
     away = (rest + size) / (1 + size)
     together = away * _largest([a[j] for j in classes if j != y])
     probability = tv
-    for vector in (d, to_top):
+    for vector in (d, to_top) if given.matched else (d,):
         if vector is to_top:
             tv, upper = _total_variation(head, vector)
         probability = probability.min(tv)
@@ -98,13 +110,39 @@ def contract_bounds(name: str, head: Head, given: Allowances, scale: arb, margin
         moved = moved / sum((p * (-x).exp() for p, x in zip(pi, vector, strict=True)), arb(0))
         each = sum((upper[j] * a[j] for j in classes if j != y), arb(0))
         gradient = gradient.min((moved + each.min(together) + away * a[y]) / head.tau)
+        if kl is not None:
+            kl = kl.min(_kl(upper, to_top))
     shares = [_share(to_top[j], below[j]) for j in classes if j != w]
+    rest_of = {} if kl is None else {"kl": kl}
     return {
+        **rest_of,
         "loss": size.log1p(),
         "probability": probability,
         "gradient": gradient,
         "prediction": use.min(_largest(shares)),
     }
+
+
+def curvature(head: Head, g: Balls) -> arb:
+    """c_K of B_K = c_K b^2 + O(b^3)."""
+    w = head.top
+    own = sum((p * x * x for p, x in zip(head.pi, g, strict=True)), arb(0)).min(_largest(g) ** 2)
+    apart = sum(
+        (p * (x + g[w]) * (x + g[w]) for j, (p, x) in enumerate(zip(head.pi, g, strict=True)) if j != w), arb(0)
+    )
+    return own.min(apart) / 2
+
+
+def _uniform_kl(d: Balls) -> arb:
+    """min(v^2/2, 2 v) for the largest v."""
+    largest = _largest(d)
+    return (largest * largest / 2).min(2 * largest)
+
+
+def _kl(upper: Balls, vector: Balls) -> arb:
+    """min of sum_j u_j v_j (2 expm1(v_j) + v_j)/6 and the uniform bound (docs/theory, 6.14)."""
+    total = sum((u * v * (2 * v.expm1() + v) for u, v in zip(upper, vector, strict=True)), arb(0)) / 6
+    return total.min(_uniform_kl(vector))
 
 
 def _share(movement: arb, margin: arb) -> arb:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from suffice.verify.columns import TIERS, Judged, Said, is_enclosed
 from suffice.verify.ladder import ORDERS, valid_orders
-from suffice.verify.plan import CLOSED, Plan
+from suffice.verify.plan import Plan
 from suffice.verify.report import shown
 from suffice.verify.stored import Array
 
@@ -25,14 +25,15 @@ _STATUS = ("inside", "temperature", "geometry", "scores", "probabilities", "grad
 
 def result_columns(plan: Plan) -> dict[str, pa.DataType]:
     """The columns of a result file beside those that describe the state, with their types."""
-    numbers = [f"{name}_{end}" for name in CLOSED for end in ("bound", "low")]
+    numbers = [f"{name}_{end}" for name in plan.closed for end in ("bound", "low")]
     numbers += ["headroom", "b", "b_upper", "b_conditioned", "b_first_order", "target_probability"]
     kinds = {name: pa.float64() for name in numbers}
     kinds |= {name: pa.string() for name in ("verdict", "status", "binding", "tier")}
     kinds |= {"prediction_certified": pa.bool_(), "prediction_violated": pa.bool_()}
-    for order in ORDERS:
-        kinds |= {f"headroom_{order}": pa.float64(), f"certified_{order}": pa.bool_()}
-    kinds["cheapest_order"] = pa.int64()
+    if not plan.head:
+        for order in ORDERS:
+            kinds |= {f"headroom_{order}": pa.float64(), f"certified_{order}": pa.bool_()}
+        kinds["cheapest_order"] = pa.int64()
     if plan.executed:
         kinds |= {"execution_status": pa.string(), "loss": pa.float64(), "gradient": pa.binary()}
         kinds |= {f"{kind}_bound {name}": pa.float64() for name in RUNGS for kind in ("loss", "gradient")}
@@ -43,7 +44,7 @@ def cross_checked(plan: Plan, nu: float, said: Said) -> Iterator[Judged]:
     """Every relation between columns that must hold in every row."""
     certified = said["verdict"] == "certified"
     yield _verdict(plan, said)
-    for name in CLOSED:
+    for name in plan.closed:
         bound = said[f"{name}_bound"]
         most = 1 + 1e-6 if name == "probability" else np.inf
         # an infinite bound promises nothing; the verdict must say so
@@ -55,11 +56,19 @@ def cross_checked(plan: Plan, nu: float, said: Said) -> Iterator[Judged]:
     yield _plain("headroom", ~agrees, lambda i: "at least 1" if by_contract[i] else "less than 1", "to fit the tier")
     yield from _tolerance(plan, said)
     yield from _enclosures(plan, said, by_contract)
-    yield from _orders(plan, nu, said, certified)
+    if not plan.head:
+        yield from _orders(plan, nu, said, certified)
     first, paper, pi = said["b_first_order"], said["b_conditioned"], said["target_probability"]
     yield _plain("b_first_order", ~(first >= 0), "a number >= 0")
     yield _plain("b_conditioned", ~((paper >= 0) & np.isfinite(paper)), "a number >= 0")
-    yield _plain("target_probability", ~((pi >= 0) & (pi <= 1)), "a number in [0, 1]")
+    # of a head state without a label
+    bare = (said["label"] == -1) & plan.head
+    fits = np.where(bare, np.isnan(pi), (pi >= 0) & (pi <= 1))
+    yield _plain("target_probability", ~fits, lambda i: "NaN" if bare[i] else "a number in [0, 1]")
+    if plan.head:
+        for name in ("loss", "gradient"):
+            endless = np.isinf(said[f"{name}_bound"])
+            yield _plain(f"{name}_bound", bare & ~endless, "inf", "there is no label")
     if plan.executed:
         yield from _executed(plan, said)
 
@@ -103,8 +112,10 @@ def _enclosures(plan: Plan, said: Said, by_contract: Array) -> Iterator[Judged]:
     tier, verdict = said["tier"].astype(str), said["verdict"]
     enclosed = is_enclosed(plan, said)
     wrong = np.where(verdict == "inconclusive", tier != "none", ~enclosed & ~(by_contract & (verdict == "certified")))
+    # the head as stored is its own truth
+    wrong = wrong | (enclosed & plan.head)
     yield _plain("tier", wrong, "a tier where certified, an enclosure where violated, else none")
-    for name in CLOSED:
+    for name in plan.closed:
         low, bound = said[f"{name}_low"], said[f"{name}_bound"]
         fits = np.where(enclosed, (low >= 0) & (low <= bound), low == 0)
         yield _plain(f"{name}_low", ~fits, "at most the bound where an enclosure decided, else 0")
@@ -151,7 +162,7 @@ def _executed(plan: Plan, said: Said) -> Iterator[Judged]:
     status = said["execution_status"].astype(str)
     inside = status == "inside"
     yield _plain("execution_status", ~np.isin(status, _STATUS), "inside, or what left the model")
-    for name in CLOSED:
+    for name in plan.closed:
         bound = said[f"{name}_bound"]
         left = ~inside & ~is_enclosed(plan, said)
         yield _plain(f"{name}_bound", left & ~np.isinf(bound), "inf", "the execution left its model")

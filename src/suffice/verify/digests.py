@@ -10,7 +10,7 @@ from typing import Any
 
 from suffice.verify.plan import HEADER, Header
 from suffice.verify.report import Finding, UnreadableError
-from suffice.verify.stored import KIND, UNKNOWN_KIND, read_json, sha256_of
+from suffice.verify.stored import HEAD_KIND, KIND, UNKNOWN_KIND, read_json, sha256_of
 
 __all__ = ["DIGESTS", "MANIFEST", "Manifest", "altered_files", "folder_and_manifest", "read_manifest"]
 
@@ -51,7 +51,7 @@ def read_manifest(collection: Path) -> Manifest:
         right = _NAME.fullmatch(name) and isinstance(entry, dict) and isinstance(entry.get("bytes"), int)
         if not right or not _DIGEST.fullmatch(str(entry.get("sha256"))):
             raise UnreadableError(MANIFEST, name, "a query file or bank with sha256 and bytes", "something else")
-        if version == 2 and entry.get("kind") != KIND:
+        if version == 2 and entry.get("kind") not in (KIND, HEAD_KIND):
             raise UnreadableError(name, "kind", KIND, entry.get("kind"), UNKNOWN_KIND)
     parts = [name.split("/")[1] for name in files if not name.startswith("banks/")]
     if len(set(parts)) < len(parts):

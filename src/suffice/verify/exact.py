@@ -127,7 +127,7 @@ class Sides:
         scores = [phi - at_k + bias for (phi, _), at_k, bias in zip(both, bank.phi, bank.biases, strict=True)]
         return scores, [slope for _, slope in both]
 
-    def true_errors(self, order: int) -> tuple[dict[str, arb], tuple[int, int]]:
+    def true_errors(self, order: int, *, divergence: bool = False) -> tuple[dict[str, arb], tuple[int, int]]:
         """|loss|, total variation and |gradient| between an order and the exact side, and the top class of both."""
         y = self.label
         exact, exact_slopes = self.exact()
@@ -151,6 +151,12 @@ class Sides:
             "probability": sum((abs(m) for m in moved), arb(0)) / 2,
             "gradient": _length(vector) / self.tau,
         }
+        if divergence:
+            # log P_j - log pi_j
+            logs = [errors[head.top] - e - z.log1p() for e in errors]
+            one = sum((p * (t.expm1() - t) for p, t in zip(head.pi, logs, strict=True)), arb(0))
+            two = sum((p * (t * t.exp() - t.expm1()) for p, t in zip(head.pi, logs, strict=True)), arb(0))
+            found["kl"] = one.max(two)
         return found, (head.top, top_class(exact))
 
     def executed_errors(self, order: int, loss: float, gradient: Array) -> tuple[dict[str, arb], tuple[int, int]]:

@@ -7,14 +7,14 @@ import math
 import numpy as np
 from flint import arb, ctx
 
-from suffice.verify.contracts import Allowances, Balls, Head, contract_bounds
+from suffice.verify.contracts import Allowances, Balls, Head, contract_bounds, curvature
 from suffice.verify.enclosures import Enclosed
 from suffice.verify.exact import ExactBank, Sides, sides_of
 from suffice.verify.ladder import constant
 from suffice.verify.stored import Array, Bank
 from suffice.verify.widening import FARTHEST, bounds_factor, distance_slack, log_error, own_slope, reach
 
-__all__ = ["BITS", "MOST_BITS", "ExactState"]
+__all__ = ["BITS", "MOST_BITS", "ExactState", "enclosed"]
 
 BITS, MOST_BITS = 128, 8192
 _banks: dict[tuple[str, int], ExactBank] = {}
@@ -29,7 +29,9 @@ def _exact_bank(bank: Bank) -> ExactBank:
     return _banks[key]
 
 
-def _enclosed(ball: arb, wide: arb) -> Enclosed:
+def enclosed(ball: arb, wide: arb) -> Enclosed:
+    """A ball as ends in float64, and how far a widened one reaches."""
+
     def number(x: arb) -> Array:
         return np.array([float(x)])
 
@@ -46,7 +48,8 @@ class ExactState:
 
     slack = 1e-12
 
-    def __init__(self, bank: Bank, features: Array, label: int, tau: float) -> None:
+    def __init__(self, bank: Bank, features: Array, label: int, tau: float, *, divergence: bool = False) -> None:
+        self.divergence = divergence
         self.bank, self.nu, self.bits = bank, bank.nu, ctx.prec
         self.sides: Sides = sides_of(_exact_bank(bank), features, label, tau)
         k = bank.concentrations
@@ -225,18 +228,18 @@ class ExactState:
         of_log = self.of_log(order)
         endless = math.isinf(of_log)
         if need != "wide" or endless:
-            near = contract_bounds(contract, head, plain, factor, arb(0))
+            near = contract_bounds(contract, head, plain, factor, arb(0), divergence=self.divergence)
             if family == "own" and (split := self._split(order, plain)) is not None:
-                less = contract_bounds(contract, head, split, factor, arb(0))
+                less = contract_bounds(contract, head, split, factor, arb(0), divergence=self.divergence)
                 near = {name: ball.union(less[name]) for name, ball in near.items()}
             if need == "plain" or endless:
-                return {name: _enclosed(ball, arb.pos_inf() if endless else ball) for name, ball in near.items()}
-        far = contract_bounds(contract, head, wide, factor, arb(of_log))
+                return {name: enclosed(ball, arb.pos_inf() if endless else ball) for name, ball in near.items()}
+        far = contract_bounds(contract, head, wide, factor, arb(of_log), divergence=self.divergence)
         near = far if need == "wide" else near
         grown = arb(float(bounds_factor(np.asarray(of_log), self.bank.classes)))
         # what underflows in float64 is raised to its smallest normal number
         least = arb(2.3e-308) if factor > 0 else arb(0)
-        out = {name: _enclosed(ball, (far[name] * grown).max(least)) for name, ball in near.items()}
+        out = {name: enclosed(ball, (far[name] * grown).max(least)) for name, ball in near.items()}
         found = out["probability"]
         # no two distributions are further apart than one
         out["probability"] = Enclosed(low=found.low, high=found.high, wide=np.minimum(found.wide, 1.0))
@@ -255,19 +258,21 @@ class ExactState:
             for x in g[1:]:
                 largest = largest.max(x)
             spread = spread.min(largest / 2)
-            found.append({"loss": loss, "probability": spread, "gradient": (2 * spread + 2 * rest) / head.tau})
+            gradient = (2 * spread + 2 * rest) / head.tau
+            found.append({"loss": loss, "probability": spread, "gradient": gradient, "kl": curvature(head, g)})
         near, far = found
         of_log = self.of_log(order)
         if math.isinf(of_log):
-            return {name: _enclosed(ball, arb.pos_inf()) for name, ball in near.items()}
+            return {name: enclosed(ball, arb.pos_inf()) for name, ball in near.items()}
         grown = arb(float(bounds_factor(np.asarray(of_log), self.bank.classes)))
-        return {name: _enclosed(near[name], far[name] * grown) for name in near}
+        return {name: enclosed(near[name], far[name] * grown) for name in near}
 
     def errors(self, order: int) -> dict[str, Enclosed]:
         """The true errors of an order, as balls."""
-        return {name: _enclosed(ball, ball) for name, ball in self.sides.true_errors(order)[0].items()}
+        found = self.sides.true_errors(order, divergence=self.divergence)[0]
+        return {name: enclosed(ball, ball) for name, ball in found.items()}
 
     def target_probability(self, order: int) -> Enclosed:
         """The label's probability."""
         ball, of_log = self._head(order).pi[self.sides.label], self.of_log(order)
-        return _enclosed(ball, arb.pos_inf() if math.isinf(of_log) else ball * arb(of_log).exp())
+        return enclosed(ball, arb.pos_inf() if math.isinf(of_log) else ball * arb(of_log).exp())

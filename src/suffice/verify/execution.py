@@ -14,7 +14,7 @@ from suffice.verify.columns import Judged, Said, common_columns, inverse, is_enc
 from suffice.verify.cross import RUNGS
 from suffice.verify.enclosures import Enclosed, Evaluator, Shares
 from suffice.verify.ladder import valid_orders
-from suffice.verify.plan import CLOSED, Plan
+from suffice.verify.plan import Plan
 from suffice.verify.stored import Array
 
 __all__ = ["execution_columns"]
@@ -30,7 +30,7 @@ def execution_columns(e: Evaluator, plan: Plan, said: Said) -> Iterator[Judged]:
     at = e.bounds(plan.order, plan.contract, "own", np.ones(len(e)), "plain")
     # an enclosure is of the numbers that came out, whatever the formula needs
     enclosed = is_enclosed(plan, said)
-    for name in CLOSED:
+    for name in plan.closed:
         bound = said[f"{name}_bound"]
         yield _at_least(f"{name}_bound", np.where(enclosed, np.inf, bound), at[name], ease)
     use, claim = at["prediction"], said["prediction_certified"] & ~enclosed

@@ -12,7 +12,7 @@ import numpy as np
 
 from suffice.verify.stored import Array
 
-__all__ = ["Allowances", "Head", "contract_bounds", "others_of"]
+__all__ = ["Allowances", "Head", "contract_bounds", "curvature", "others_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +25,23 @@ class Head:
     target: Array
     top: Array
     tau: Array
+    # |h_j - m| <= H for the exact class gradients
+    h: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowances:
-    """d_j, a_j, bounds on |e_j - e_y| and |e_j - e_w|, and distances of class gradients from their mean."""
+    """d_j, a_j, bounds on |e_j - e_y| and |e_j - e_w|, and distances of class gradients from their mean.
+
+    Where nothing is `matched` those bounds are sums of two d_j, and take the place of d in no sum.
+    """
 
     d: Array
     a: Array
     to_target: Array
     to_top: Array
     distances: Array
+    matched: bool = True
 
 
 def others_of(values: Array) -> Array:
@@ -56,8 +62,10 @@ def _without(values: Array, index: Array, fill: float) -> Array:
     return out
 
 
-def contract_bounds(name: str, head: Head, given: Allowances, scale: Array, margin_error: Array) -> dict[str, Array]:
-    """Loss, probability, gradient and the share of the margin at a multiple of some allowances."""
+def contract_bounds(
+    name: str, head: Head, given: Allowances, scale: Array, margin_error: Array, *, divergence: bool = False
+) -> dict[str, Array]:
+    """Loss, probability, gradient, KL on request, and the share of the margin at a multiple of some allowances."""
     by = scale[:, None]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
         d, a = given.d * by, given.a * by
@@ -68,20 +76,25 @@ def contract_bounds(name: str, head: Head, given: Allowances, scale: Array, marg
             tv = np.tanh(largest / 2)
             ratio = a.max(axis=1) + _at(a, head.target)
             loss = largest + _at(d, head.target)
-            found = {"loss": loss, "probability": tv, "gradient": (2 * tv + ratio) / head.tau}
+            found = {"loss": loss, "probability": tv, "gradient": (2 * head.h * tv + ratio) / head.tau}
+            if divergence:
+                found["kl"] = _uniform_kl(d)
         else:
             loss = _loss(head, d + _at(d, head.target)[:, None])
             tv, upper = _total_variation(head, d)
             rest = _at(head.others, head.target)
             ratio = (_without(head.pi, head.target, 0.0) * a).sum(axis=1) + rest * _at(a, head.target)
-            found = {"loss": loss, "probability": tv, "gradient": (2 * tv + ratio) / head.tau}
+            found = {"loss": loss, "probability": tv, "gradient": (2 * head.h * tv + ratio) / head.tau}
+            if divergence:
+                apart = _without(d + _at(d, head.top)[:, None], head.top, 0.0)
+                found["kl"] = np.minimum(_uniform_kl(d), np.minimum(_kl(upper, d), _kl(upper, apart)))
         if name == "centered":
             to_target, to_top = given.to_target * by, given.to_top * by
             loss = _loss(head, to_target)
             # 1 - pi_y/(1 + S) = (1 - pi_y + S)/(1 + S)
             size = np.expm1(loss)
             away = (rest + size) / (1 + size)
-            for vector in (d, to_top):
+            for vector in (d, to_top) if given.matched else (d,):
                 if vector is not d:
                     tv, upper = _total_variation(head, vector)
                 found["probability"] = np.minimum(found["probability"], tv)
@@ -91,6 +104,8 @@ def contract_bounds(name: str, head: Head, given: Allowances, scale: Array, marg
                 together = away * _without(a, head.target, 0.0).max(axis=1)
                 ratio = np.minimum(each, together) + away * _at(a, head.target)
                 found["gradient"] = np.minimum(found["gradient"], (moved + ratio) / head.tau)
+                if divergence:
+                    found["kl"] = np.minimum(found["kl"], _kl(upper, to_top))
             found["loss"] = np.minimum(found["loss"], loss)
             shares = _without(np.where(below > 0, to_top / below, np.inf), head.top, 0.0)
             use = np.minimum(use, shares.max(axis=1))
@@ -98,6 +113,29 @@ def contract_bounds(name: str, head: Head, given: Allowances, scale: Array, marg
             # too small to have digits, or too large: not for float64
             found[key] = np.where(np.isfinite(value) & ((value > 1e-290) | (scale == 0)), value, np.nan)
         return {**found, "prediction": use}
+
+
+def _uniform_kl(d: Array) -> Array:
+    """min(v^2/2, 2 v) for the largest v."""
+    largest = d.max(axis=1)
+    found: Array = np.minimum(largest * largest / 2, 2 * largest)
+    return found
+
+
+def _kl(upper: Array, vector: Array) -> Array:
+    """min of sum_j u_j v_j (2 expm1(v_j) + v_j)/6 and the uniform bound (docs/theory, 6.14)."""
+    total = (upper * vector * (2 * np.expm1(vector) + vector)).sum(axis=1) / 6
+    # what is too large for the sum is not for the uniform bound
+    found: Array = np.fmin(total, _uniform_kl(vector))
+    return found
+
+
+def curvature(head: Head, g: Array) -> Array:
+    """c_K of B_K = c_K b^2 + O(b^3)."""
+    apart = _without(g + _at(g, head.top)[:, None], head.top, 0.0)
+    own = np.minimum(g.max(axis=1) ** 2, (head.pi * g * g).sum(axis=1))
+    found: Array = np.minimum(own, (head.pi * apart * apart).sum(axis=1)) / 2
+    return found
 
 
 def _loss(head: Head, movement: Array) -> Array:

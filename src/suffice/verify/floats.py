@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from suffice.verify.enclosures import Enclosed
-from suffice.verify.float_contracts import Allowances, Head, contract_bounds
+from suffice.verify.float_contracts import Allowances, Head, contract_bounds, curvature
 from suffice.verify.geometry import difference, geometry_of, slopes, softmax
 from suffice.verify.ladder import constant
 from suffice.verify.objective import true_errors
@@ -37,8 +37,9 @@ class FloatStates:
 
     slack = 1e-9
 
-    def __init__(self, bank: Bank, features: Array, labels: Array, tau: Array) -> None:
+    def __init__(self, bank: Bank, features: Array, labels: Array, tau: Array, *, divergence: bool = False) -> None:
         self.bank, self.features, self.labels, self.tau = bank, features, labels, tau
+        self.divergence = divergence
         self.nu = bank.nu
         self.geometry = at = geometry_of(bank, features, tau)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -56,7 +57,7 @@ class FloatStates:
 
     def errors(self, order: int) -> dict[str, Enclosed]:
         """The true errors of an order, by long doubles, with an estimate of how far these are off."""
-        found = true_errors(self.bank, self.features, self.labels, self.tau, order)
+        found = true_errors(self.bank, self.features, self.labels, self.tau, order, divergence=self.divergence)
         out = {}
         for name, value in found.values.items():
             low, high = np.maximum(value - found.off[name], 0), value + found.off[name]
@@ -172,8 +173,9 @@ class FloatStates:
         if family == "quarter":
             scale = scale / (4 * self.nu**3)
         none = np.zeros_like(self.tau)
-        far = contract_bounds(contract, made.head, wide, scale, made.of_log)
-        near = far if need == "wide" else contract_bounds(contract, made.head, plain, scale, none)
+        asked = {"divergence": self.divergence}
+        far = contract_bounds(contract, made.head, wide, scale, made.of_log, **asked)
+        near = far if need == "wide" else contract_bounds(contract, made.head, plain, scale, none, **asked)
         out = {}
         for name, value in near.items():
             with np.errstate(over="ignore", invalid="ignore"):
@@ -204,7 +206,12 @@ class FloatStates:
             moved[rows, y] = 0
             spread = np.minimum(g.max(axis=1) / 2, (pi * others * g).sum(axis=1))
             found.append(
-                {"loss": moved.sum(axis=1), "probability": spread, "gradient": (2 * spread + 2 * rest) / self.tau}
+                {
+                    "loss": moved.sum(axis=1),
+                    "probability": spread,
+                    "gradient": (2 * spread + 2 * rest) / self.tau,
+                    "kl": curvature(made.head, g),
+                }
             )
         near, far = found
         with np.errstate(over="ignore", invalid="ignore"):

@@ -11,15 +11,24 @@ from flint import arb, ctx
 
 from suffice.verify.columns import Judged, Said, analytic_columns, is_enclosed
 from suffice.verify.enclosures import Evaluator
+from suffice.verify.exact_heads import ExactHead
 from suffice.verify.exact_states import BITS, MOST_BITS, ExactState
 from suffice.verify.execution import execution_columns
+from suffice.verify.float_heads import FloatHeads
 from suffice.verify.floats import FloatStates
 from suffice.verify.layout import Wanted
 from suffice.verify.objective import executed_errors, true_errors
 from suffice.verify.plan import Plan
-from suffice.verify.stored import Array
+from suffice.verify.stored import Array, HeadBank
 
-__all__ = ["Verdict", "judge_exactly", "judge_in_floats", "readable_gradients"]
+__all__ = [
+    "Verdict",
+    "exact_rows",
+    "judge_exactly",
+    "judge_in_floats",
+    "judge_without_arb",
+    "readable_gradients",
+]
 
 # no claim needs more digits than this to be decided; at this precision what is left open is a tie
 _ENOUGH_BITS = 512
@@ -55,19 +64,45 @@ def _gradients(said: Said, dim: int) -> Array:
     return np.stack([np.frombuffer(raw, dtype="<f8") for raw in rows])
 
 
+def exact_rows(wanted: Wanted) -> bool:
+    """Whether rows are judged in Arb: of a head that is too large for that they are judged in float64 alone."""
+    return not isinstance(wanted.bank, HeadBank) or ExactHead.takes(wanted.bank)
+
+
+def judge_without_arb(wanted: Wanted, index: int, plan: Plan, said: Said) -> Verdict:
+    """One row in float64: what that leaves open stays open, and is no finding."""
+    return judge_in_floats(wanted, np.array([index]), plan, said)
+
+
+def _judge_head(e: Evaluator, plan: Plan, said: Said) -> Verdict:
+    """The head as stored: its true errors are at most what the contract gives at exact probabilities."""
+    judged = list(_columns(e, plan, said))
+    count = len(e)
+    at = e.bounds(plan.order, plan.contract, "own", np.ones(count), "plain")
+    bare = said["label"] == -1
+    none = np.zeros(count)
+    high = {name: np.where(bare & (name in ("loss", "gradient")), np.inf, at[name].high) for name in plan.closed}
+    # what the contract says of the prediction: classes are the same, or nothing is known
+    same = np.where(at["prediction"].high < 1, 0, -1)
+    return _verdict(plan, said, judged, dict.fromkeys(plan.closed, none), high, same, same)
+
+
 def judge_exactly(wanted: Wanted, index: int, plan: Plan, said: Said) -> Verdict:
     """One row in Arb; precision is raised until balls are narrow and nothing is open."""
+    if isinstance(wanted.bank, HeadBank):
+        return _head_exactly(wanted, wanted.bank, index, plan, said)
     bits = BITS
     label, tau = int(wanted.columns["label"][index]), float(wanted.columns["temperature"][index])
     while True:
         with ctx.workprec(bits):
-            state = ExactState(wanted.bank, wanted.features[index], label, tau)
+            divergence = plan.kl is not None
+            state = ExactState(wanted.bank, wanted.features[index], label, tau, divergence=divergence)
             judged = list(_columns(state, plan, said))
             if plan.executed:
                 gradient = _gradients(said, wanted.bank.dim)[0]
                 errors, tops = state.sides.executed_errors(plan.order, float(said["loss"][0]), gradient)
             else:
-                errors, tops = state.sides.true_errors(plan.order)
+                errors, tops = state.sides.true_errors(plan.order, divergence=divergence)
             usual = not plan.executed or (math.isfinite(said["loss"][0]) and bool(np.isfinite(gradient).all()))
             narrow = all(e.is_finite() and e.rad() < 1e-6 * (e.abs_upper() + arb(1e-300)) for e in errors.values())
             decided = bits >= _ENOUGH_BITS or not any(each.open.any() for each in judged)
@@ -78,6 +113,18 @@ def judge_exactly(wanted: Wanted, index: int, plan: Plan, said: Said) -> Verdict
         bits *= 2
 
 
+def _head_exactly(wanted: Wanted, bank: HeadBank, index: int, plan: Plan, said: Said) -> Verdict:
+    label, tau = int(wanted.columns["label"][index]), float(wanted.columns["temperature"][index])
+    bits = BITS
+    while True:
+        with ctx.workprec(bits):
+            state = ExactHead(bank, wanted.features[index], label, tau, plan)
+            found = _judge_head(state, plan, said)
+        if bits >= MOST_BITS or not any(each.open.any() for each in found.judged):
+            return found
+        bits *= 4
+
+
 def _number(x: arb) -> float:
     return math.nan if x.is_nan() else float(x)
 
@@ -86,12 +133,15 @@ def judge_in_floats(wanted: Wanted, index: Array, plan: Plan, said: Said) -> Ver
     """Many rows in float64, errors in long doubles."""
     bank, features = wanted.bank, wanted.features[index]
     y, tau = wanted.columns["label"][index], wanted.columns["temperature"][index]
-    state = FloatStates(bank, features, y, tau)
+    if isinstance(bank, HeadBank):
+        return _judge_head(FloatHeads(bank, features, y, tau, plan), plan, said)
+    divergence = plan.kl is not None
+    state = FloatStates(bank, features, y, tau, divergence=divergence)
     judged = list(_columns(state, plan, said))
     if plan.executed:
         found = executed_errors(bank, features, y, tau, plan.order, said["loss"], _gradients(said, bank.dim))
     else:
-        found = true_errors(bank, features, y, tau, plan.order)
+        found = true_errors(bank, features, y, tau, plan.order, divergence=divergence)
     low = {name: np.maximum(value - found.off[name], 0) for name, value in found.values.items()}
     high = {name: value + found.off[name] for name, value in found.values.items()}
     return _verdict(plan, said, judged, low, high, found.top, found.exact_top)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from suffice.verify.digests import Manifest
 from suffice.verify.report import UnreadableError
-from suffice.verify.stored import KIND, UNKNOWN_KIND, Array, Bank, read_bank
+from suffice.verify.stored import HEAD_KIND, KIND, UNKNOWN_KIND, Array, Bank, HeadBank, read_bank
 
 __all__ = ["SetAside", "Wanted", "rows_of", "wanted_files"]
 
@@ -46,7 +46,7 @@ class Wanted:
     """One result file as it must be: its name, and the states of its rows, read from the collection."""
 
     name: str
-    bank: Bank
+    bank: Bank | HeadBank
     features: Array
     # part, row, id, bank, label, temperature, source, dataset, run, step, dim, classes
     columns: dict[str, Array]
@@ -63,11 +63,11 @@ def rows_of(collection: Path, part: str) -> int:
         raise UnreadableError(part, "content", "Parquet", f"{type(error).__name__}: {error}") from None
 
 
-def wanted_files(collection: Path, manifest: Manifest, set_aside: list[SetAside]) -> Iterator[Wanted]:
-    """Every result file in order; rows that are no states are added to `set_aside`."""
+def wanted_files(collection: Path, manifest: Manifest, set_aside: list[SetAside], kind: str = KIND) -> Iterator[Wanted]:
+    """Every result file in order, of states of one kind; rows that are no states are added to `set_aside`."""
 
     @lru_cache(maxsize=2)
-    def bank_of(digest: str) -> Bank:
+    def bank_of(digest: str) -> Bank | HeadBank:
         return read_bank(collection, digest, manifest.version)
 
     for part in manifest.parts:
@@ -76,7 +76,7 @@ def wanted_files(collection: Path, manifest: Manifest, set_aside: list[SetAside]
                 size = _batch_rows(part, file, collection, manifest.version)
                 first = 0
                 for table in file.iter_batches(batch_size=size, use_threads=False):
-                    columns = _columns(part, table, manifest.version)
+                    columns = _columns(part, table, manifest.version, kind)
                     raw = _raw(part, table.column("feature"))
                     start = 0
                     for digest, run in groupby(columns["bank"].tolist()):
@@ -110,19 +110,30 @@ def _batch_rows(part: str, file: pq.ParquetFile, collection: Path, version: int)
     return max(1, _BYTES // max(1, int(kind.byte_width)))
 
 
-def _columns(part: str, table: pa.RecordBatch, version: int) -> dict[str, Array]:
+def _columns(part: str, table: pa.RecordBatch, version: int, kind: str) -> dict[str, Array]:
     """What describes the states of some rows, without missing values, and of the kind that is known here."""
     # words that are no UTF-8, say
     table.validate(full=True)
     names = [*_COLUMNS, "kind", "dim"] if version > 1 else list(_COLUMNS)
+    # head states may be without labels, all of them
+    bare = kind == HEAD_KIND and table.column("label").null_count == table.num_rows
     for name in (*names, "feature"):
-        if table.column(name).null_count:
+        if table.column(name).null_count and not (bare and name == "label"):
             raise UnreadableError(part, name, "values", "null", "a value is missing")
-    columns = {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in names}
-    for kind in columns.pop("kind", np.array([KIND])).tolist():
-        if kind != KIND:
-            raise UnreadableError(part, "kind", KIND, kind, UNKNOWN_KIND)
+    there = [name for name in names if not (bare and name == "label")]
+    columns = {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in there}
+    if bare:
+        columns["label"] = np.full(table.num_rows, -1)
+    for found in columns.pop("kind", np.array([KIND])).tolist():
+        if found != kind:
+            raise UnreadableError(part, "kind", kind, found, UNKNOWN_KIND)
     return columns
+
+
+def _bare(bank: Bank | HeadBank, label: Array) -> Array:
+    """Where a head state has no label."""
+    found: Array = (label == -1) & isinstance(bank, HeadBank)
+    return found
 
 
 def _raw(part: str, column: pa.Array) -> Array:
@@ -135,7 +146,12 @@ def _raw(part: str, column: pa.Array) -> Array:
 
 
 def _cut(
-    part: str, rows: Array, columns: dict[str, Array], raw: Array, bank: Bank, set_aside: list[SetAside]
+    part: str,
+    rows: Array,
+    columns: dict[str, Array],
+    raw: Array,
+    bank: Bank | HeadBank,
+    set_aside: list[SetAside],
 ) -> Iterator[Wanted]:
     """Rows of one bank without those that are no states, cut to files."""
     width = raw.shape[1]
@@ -149,7 +165,7 @@ def _cut(
     label, tau = columns["label"], columns["temperature"]
     wrong = {
         "id": columns["id"] == "",
-        "label": (label < 0) | (label >= bank.classes),
+        "label": ((label < 0) & ~_bare(bank, label)) | (label >= bank.classes),
         "feature": ~np.isfinite(features).all(axis=1),
         "temperature": ~(np.isfinite(tau) & (tau > 0)),
     }

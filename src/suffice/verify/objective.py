@@ -118,7 +118,7 @@ def _top(scores: Array, off: Array) -> Array:
     return np.where(clear, scores.argmax(axis=1), -1)
 
 
-def true_errors(bank: Bank, features: Array, y: Array, tau: Array, order: int) -> Errors:
+def true_errors(bank: Bank, features: Array, y: Array, tau: Array, order: int, *, divergence: bool = False) -> Errors:
     """Loss, total variation and gradient of an order against the exact side, by forms that subtract nothing."""
     with np.errstate(all="ignore"):
         # both sides at the geometry of float64: their difference hardly notices
@@ -156,9 +156,26 @@ def true_errors(bank: Bank, features: Array, y: Array, tau: Array, order: int) -
             "gradient": gradient,
         }
         off = {"loss": 4 * far * others, "probability": 4 * far * (mass + eps), "gradient": of_gradient / tau}
+        if divergence:
+            values["kl"] = _divergence(pi, e[rows, top][:, None] - e - np.log1p(z))
+            off["kl"] = 8 * far * (np.sqrt(values["kl"] * (mass + eps)) + far * (mass + eps))
     # what the geometry of float64 moves, relatively
     off = {name: off[name] + 1e-9 * value for name, value in values.items()}
     return _errors(values, off, _top(approximate, exact.of_score), _top(exact.scores, exact.of_score))
+
+
+def _divergence(pi: Array, logs: Array) -> Array:
+    """The larger of sum pi (e^t - 1 - t) and sum pi (1 - e^t + t e^t), t = log P - log pi; small t by their series."""
+    small = np.abs(logs) < 1e-2
+    t = np.where(small, logs, 0)
+    one, two, power = np.zeros_like(t), np.zeros_like(t), t * t / 2
+    for k in range(2, 12):
+        one, two = one + power, two + (k - 1) * power
+        power = power * t / (k + 1)
+    one = np.where(small, one, np.expm1(logs) - logs)
+    two = np.where(small, two, logs * np.exp(logs) - np.expm1(logs))
+    found: Array = np.maximum((pi * one).sum(axis=1), (pi * two).sum(axis=1))
+    return found
 
 
 def executed_errors(

@@ -17,6 +17,10 @@ __all__ = ["CLOSED", "HEADER", "Header", "Plan", "read_header"]
 HEADER = "audit.json"
 # the budgets that a bound meets by being at most that; the prediction's test is strict
 CLOSED = ("loss", "probability", "gradient")
+# that one is in a plan only if it is asked for
+_LATER = "kl"
+# the realization that this checker knows beside a pair, and where its gradients may be taken
+_HEAD, _COORDINATES = "exact-head", ("hidden", "weights")
 _WORDS = {
     "contract": ("geometry", "conditioned", "centered"),
     "scope": ("analytic", "execution"),
@@ -27,7 +31,10 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The question of an audit: budgets (None where there is none), order, contract, and what is executed."""
+    """The question of an audit: budgets (None where there is none), order, contract, and what is executed.
+
+    `head` says that it is about linear heads as they are stored, with gradients in `coordinate`.
+    """
 
     loss: float | None
     probability: float | None
@@ -38,6 +45,14 @@ class Plan:
     scope: str
     dtype: str
     model: str
+    kl: float | None = None
+    head: bool = False
+    coordinate: str = "hidden"
+
+    @property
+    def closed(self) -> tuple[str, ...]:
+        """What has a bound in every row: KL only where there is a budget on it."""
+        return CLOSED if self.kl is None else (*CLOSED, _LATER)
 
     @property
     def executed(self) -> bool:
@@ -47,7 +62,7 @@ class Plan:
     @property
     def budgets(self) -> dict[str, float]:
         """The closed budgets that are set, by name."""
-        return {name: limit for name in CLOSED if (limit := getattr(self, name)) is not None}
+        return {name: limit for name in (*CLOSED, _LATER) if (limit := getattr(self, name)) is not None}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,13 +98,13 @@ def read_header(audit: Path) -> Header:
 
 
 def _plan(record: dict[str, Any]) -> Plan:
-    names = (*CLOSED, "prediction", "order", *_WORDS)
-    if "realization" in record:
-        kept = record["realization"]
-        raise UnreadableError(HEADER, "plan, realization", "a pair", kept, "this checker does not know the realization")
+    names = [*CLOSED, "prediction", "order", *_WORDS]
+    names += [name for name in (_LATER, "realization") if name in record]
+    head = _head(record["realization"]) if "realization" in record else {}
     if sorted(record) != sorted(names):
         raise UnreadableError(HEADER, "plan", sorted(names), sorted(map(str, record)))
-    for name in CLOSED:
+    closed = [name for name in (*CLOSED, _LATER) if name in record]
+    for name in closed:
         limit = record[name]
         # a whole number past the range of floats is none of a budget
         number = isinstance(limit, int | float) and not isinstance(limit, bool) and 0 < limit <= sys.float_info.max
@@ -103,7 +118,21 @@ def _plan(record: dict[str, Any]) -> Plan:
     for name, words in _WORDS.items():
         if record[name] not in words:
             raise UnreadableError(HEADER, f"plan, {name}", " or ".join(words), record[name])
-    plan = Plan(**{**record, **{name: None if record[name] is None else float(record[name]) for name in CLOSED}})
+    limits = {name: None if record[name] is None else float(record[name]) for name in closed}
+    rest = {name: value for name, value in record.items() if name != "realization"}
+    plan = Plan(**{**rest, **limits, **head})
+    if plan.head and plan.executed:
+        raise UnreadableError(HEADER, "plan, scope", "analytic", plan.scope, "of a head")
     if not plan.names:
         raise UnreadableError(HEADER, "plan", "a budget", "none")
     return plan
+
+
+def _head(kept: object) -> dict[str, Any]:
+    """What the record of a head as stored says; any other realization is one that is not known here."""
+    if not isinstance(kept, dict) or kept.get("name") != _HEAD or not set(kept) <= {"name", "coordinate"}:
+        raise UnreadableError(HEADER, "plan, realization", "a pair", kept, "this checker does not know the realization")
+    coordinate = kept.get("coordinate", _COORDINATES[0])
+    if coordinate not in _COORDINATES:
+        raise UnreadableError(HEADER, "plan, realization", " or ".join(_COORDINATES), coordinate)
+    return {"head": True, "coordinate": coordinate}

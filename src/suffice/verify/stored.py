@@ -14,13 +14,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from suffice.verify.report import UnreadableError
+from suffice.verify.unfolding import check_unfolding
 
-__all__ = ["KIND", "UNKNOWN_KIND", "Array", "Bank", "read_bank", "read_json", "read_table", "sha256_of"]
+__all__ = [
+    "HEAD_KIND",
+    "KIND",
+    "UNKNOWN_KIND",
+    "Array",
+    "Bank",
+    "HeadBank",
+    "read_bank",
+    "read_json",
+    "read_table",
+    "sha256_of",
+]
 
 Array = np.ndarray[Any, Any]
 
-# the kind of states whose contracts this checker evaluates
-KIND, UNKNOWN_KIND = "contrastive", "this checker does not know the kind"
+# bytes that the words of a result file may take
+_WORDS = 2**30
+
+# the kinds of states whose contracts this checker evaluates
+KIND, HEAD_KIND, UNKNOWN_KIND = "contrastive", "linear", "this checker does not know the kind"
 
 
 def sha256_of(path: Path, name: str) -> str:
@@ -60,9 +75,17 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_table(path: Path, name: str) -> pa.Table:
-    """A Parquet file as a table without missing values."""
+    """A Parquet file as a table without missing values, if it is a small one that does not unfold."""
     try:
-        table = pq.read_table(path, partitioning=None)
+        check_unfolding(path, name)
+        schema = pq.read_schema(path)
+        # entries of dictionaries stay such until it is known how long they are: rows repeat them
+        words = [field.name for field in schema if field.type in (pa.string(), pa.binary())]
+        folded = pq.read_table(path, partitioning=None, read_dictionary=words)
+        unfolded = sum(len(piece) * _longest(piece) for word in words for piece in folded.column(word).chunks)
+        if unfolded > _WORDS:
+            raise UnreadableError(name, "content", f"words of at most {_WORDS} bytes", unfolded)
+        table = folded.cast(schema)
         # words that are no UTF-8, say
         table.validate(full=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -71,6 +94,10 @@ def read_table(path: Path, name: str) -> pa.Table:
         if table.column(column).null_count:
             raise UnreadableError(name, column, "values", "null", "a value is missing")
     return table
+
+
+def _longest(piece: pa.Array) -> int:
+    return max((len(each.as_buffer() or b"") for each in piece.dictionary), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +130,32 @@ class Bank:
         return self.dim / 2 - 1
 
 
-_KINDS = {"F32": "<f4", "F64": "<f8"}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadBank:
+    """A linear head as stored, its numbers as float64: rows of weights, and biases that may be -inf (masked)."""
+
+    digest: str
+    weight: Array
+    bias: Array
+
+    @property
+    def classes(self) -> int:
+        return len(self.bias)
+
+    @property
+    def dim(self) -> int:
+        return int(self.weight.shape[1])
+
+    @property
+    def nu(self) -> float:
+        """Of no meaning here: a head has no orders."""
+        return self.dim / 2 - 1
 
 
-def read_bank(folder: Path, digest: str, version: int) -> Bank:
+_KINDS = {"F32": "<f4", "F64": "<f8", "F16": "<f2"}
+
+
+def read_bank(folder: Path, digest: str, version: int) -> Bank | HeadBank:
     """A safetensors file by hand: eight bytes of length, a JSON header, little-endian numbers.
 
     From version 2 on the header says the bank's kind.
@@ -117,15 +166,16 @@ def read_bank(folder: Path, digest: str, version: int) -> Bank:
         (length,) = struct.unpack("<Q", content[:8])
         header = json.loads(content[8 : 8 + length])
         kind = KIND if version == 1 else header["__metadata__"]["kind"]
-        if kind != KIND:
+        if kind not in (KIND, HEAD_KIND):
             raise UnreadableError(name, "kind", KIND, kind, UNKNOWN_KIND)
-        arrays = {
-            key: _tensor(content[8 + length :], header[key]) for key in ("directions", "concentrations", "biases")
-        }
+        keys = ("weight", "bias") if kind == HEAD_KIND else ("directions", "concentrations", "biases")
+        arrays = {key: _tensor(content[8 + length :], header[key]) for key in keys}
     except UnreadableError:
         raise
     except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
         raise UnreadableError(name, "content", "safetensors", f"{type(error).__name__}: {error}") from None
+    if kind == HEAD_KIND:
+        return _head(name, digest, arrays)
     shape = arrays["directions"].shape
     if len(shape) != 2 or any(arrays[key].shape != shape[:1] for key in ("concentrations", "biases")):
         raise UnreadableError(name, "shapes", "[C, p], [C], [C]", {key: each.shape for key, each in arrays.items()})
@@ -138,6 +188,22 @@ def read_bank(folder: Path, digest: str, version: int) -> Bank:
     return Bank(digest=digest, **arrays)
 
 
+def _head(name: str, digest: str, arrays: dict[str, Array]) -> HeadBank:
+    weight, bias = arrays["weight"], arrays["bias"]
+    if weight.ndim != 2 or bias.shape != weight.shape[:1]:
+        raise UnreadableError(name, "shapes", "[V, p], [V]", {key: each.shape for key, each in arrays.items()})
+    masked = bias == -np.inf
+    if not np.isfinite(weight).all() or not (np.isfinite(bias) | masked).all():
+        raise UnreadableError(name, "values", "finite numbers, or a bias of -inf", "others")
+    if (~masked).sum() < 2 or weight.shape[1] < 1:
+        raise UnreadableError(name, "bias", "two classes or more that are not masked", "fewer")
+    return HeadBank(digest=digest, weight=weight, bias=bias)
+
+
 def _tensor(content: bytes, record: dict[str, Any]) -> Array:
     start, stop = record["data_offsets"]
+    if record["dtype"] == "BF16":
+        # the upper half of a float32
+        upper = np.frombuffer(content[start:stop], dtype="<u2").astype("<u4") << 16
+        return upper.view("<f4").astype(np.float64).reshape(record["shape"])
     return np.frombuffer(content[start:stop], dtype=_KINDS[record["dtype"]]).astype(np.float64).reshape(record["shape"])

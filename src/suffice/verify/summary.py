@@ -48,7 +48,7 @@ class Counted:
         with np.errstate(all="ignore"):
             apart = np.abs(said["b_first_order"] / said["b_conditioned"] - 1)
         self.near += int((apart[bounded] <= 0.01).sum())
-        for order in ORDERS:
+        for order in _orders(plan):
             self.open[order] += int((~said[f"certified_{order}"]).sum())
         self.b.append(said["b"][bounded])
         self.headroom.append(said["headroom"])
@@ -66,7 +66,7 @@ class Counted:
 
     def record(self, plan: Plan, bad_rows: int) -> dict[str, Any]:
         """The summary as it must be."""
-        closing = [order for order in ORDERS if self.states and not self.open[order]]
+        closing = [order for order in _orders(plan) if self.states and not self.open[order]]
         groups = [
             {
                 "dim": dim,
@@ -89,7 +89,7 @@ class Counted:
             "binding": dict(self.words["binding"]),
             "status": dict(self.words["status"]),
             "tiers": dict(self.words["tier"]),
-            "open_by_order": {str(order): self.open[order] for order in ORDERS},
+            "open_by_order": {str(order): self.open[order] for order in _orders(plan)},
             "cheapest_order_for_all": closing[0] if closing else None,
             "first_order_within_1_percent": self.near,
             "bad_rows": bad_rows,
@@ -98,6 +98,11 @@ class Counted:
                 for budget, counts in (self.rungs if plan.executed else {}).items()
             },
         }
+
+
+def _orders(plan: Plan) -> tuple[int, ...]:
+    """Those of the ladder; a head has none."""
+    return () if plan.head else tuple(ORDERS)
 
 
 def _spread(parts: list[Array]) -> dict[str, Any]:

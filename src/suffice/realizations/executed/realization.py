@@ -22,6 +22,7 @@ from suffice.realizations.analytic import Analytic, pair_name, simple_envelope, 
 from suffice.realizations.base import Realized
 from suffice.realizations.distances import class_distances
 from suffice.realizations.endpoints import Endpoints, OwnEnvelope, uniform_allowances
+from suffice.realizations.executed.envelope import computed_envelope
 from suffice.realizations.executed.outputs import rounding_after
 from suffice.realizations.executed.placed import Placed
 from suffice.realizations.executed.program import Executed, execute
@@ -159,7 +160,7 @@ class ExecutedRealized(Realized):
         scores = self._seen.scores.double()
         # the executed scores are the ones that are meant: only their softmax is computed here
         self._head = softmax_head(self.states, scores, torch.zeros_like(scores))
-        self._own_ratio = pair.allowance(self.geometry.nu, self.geometry.radii)
+        self._own_ratio = self._envelope.plain.a
         self.after = rounding_after(self.states, self._seen, self._placed, self.off, self._own_ratio, model)
 
     @property
@@ -180,7 +181,7 @@ class ExecutedRealized(Realized):
 
     @cached_property
     def _envelope(self) -> OwnEnvelope:
-        return OwnEnvelope(Endpoints.computed(self.geometry), self.pair)
+        return computed_envelope(self.geometry, self.pair)
 
     def head(self, needs: Needs = Needs.NOTHING) -> SoftmaxHead:
         """The executed scores' own softmax, and the distances on request."""
@@ -191,9 +192,16 @@ class ExecutedRealized(Realized):
 
     def own(self, needs: Needs = Needs.NOTHING) -> Allowances:
         """The formula's, and what rounding adds."""
-        towards = self._towards(needs)
-        formula = self._envelope.plain if towards is None else self._envelope.matched(towards)
-        return formula.plus(self.beside(needs))
+        return self._matched if Needs.MATCHED_GAPS in needs else self._plain
+
+    @cached_property
+    def _plain(self) -> Allowances:
+        return self._envelope.plain.plus(self._rounding)
+
+    @cached_property
+    def _matched(self) -> Allowances:
+        towards = self.states.labels, self.top
+        return self._envelope.matched(towards).plus(self._matched_rounding)
 
     @cached_property
     def _rounding(self) -> Allowances:

@@ -54,7 +54,10 @@ function scale(axis, from, to) {
     const step = unit * [1, 2, 5, 10].find(m => unit * m >= rough);
     for (let x = Math.ceil(a / step - 1e-9) * step; x <= b + step * 1e-9; x += step) ticks.push([at(x), number(Math.abs(x) < step / 1e6 ? 0 : powers && !log ? 10 ** x : x)]);
   }
-  return { at, ticks };
+  // words must not touch: those of x lie side by side, those of y one above the other
+  let last = -Infinity;
+  const apart = from < to ? 40 : 15;
+  return { at, ticks: ticks.filter(([place]) => { const kept = Math.abs(place - last) >= apart; if (kept) last = place; return kept; }) };
 }
 /* A domain that holds all values, with a little air. */
 function domain(values, log, least = 0) {
@@ -102,10 +105,17 @@ function chart(id, what) {
   if (!host) return;
   if (!charts.has(id)) new ResizeObserver(() => { const made = charts.get(id); if (made && made.width !== host.clientWidth) paint(id); }).observe(host);
   charts.set(id, { ...charts.get(id), what });
+  host.classList.toggle("empty", Boolean(what.points) && !what.points.length);
   paint(id);
 }
 function paint(id) {
   const host = byId(id), { what } = charts.get(id);
+  if (host.classList.contains("empty")) {
+    host.replaceChildren(make("p", { class: "note" }, "Nothing to draw: no state here has these numbers."));
+    host.dataset.points = 0;
+    charts.get(id).width = host.clientWidth;
+    return;
+  }
   const width = host.clientWidth, height = what.height || (innerWidth < 600 ? 300 : 360), small = what.small;
   const left = what.left || (small ? 40 : 58), right = 12, top = 10, bottom = what.x.title ? 48 : what.x.lines === 2 ? 40 : 26;
   const x = scale(what.x, left, width - right), y = scale(what.y, height - bottom, top);

@@ -64,6 +64,7 @@ function render() {
   renderRuns(bounded);
   renderHeadroom(rows);
   renderOrders(rows);
+  renderRungs(rows, filtered);
   renderHardest(bounded);
   remember();
 }
@@ -209,14 +210,17 @@ function renderHardest(bounded) {
   byId("t-hardest").replaceChildren(...bounded.slice(0, 10).map(row => make("tr", {}, [make("td", {}, openButton(row)), make("td", {}, verdictMark(row)),
     make("td", { class: "how" }, `b* = ${number(num("b", row))}, ${word("binding", row)} binds`), make("td", {}, groupName(word("dim", row), word("temperature", row)) + `, ${whole(num("classes", row))} classes`)])));
 }
-function renderRungs() {
-  const budgets = Object.keys(D.rungs);
+/* States by their cheapest rung; those of all are the summary's own numbers. */
+function renderRungs(rows, filtered) {
+  const budgets = Object.keys(D.rungs), names = D.rung_names;
   if (!budgets.length) return;
   // light to dark within a dtype, green bfloat16 inputs, blue float32, orange float64, grey where no rung is certified
   const shades = ["#74c476", "#9ecae1", "#4292c6", "#084594", "#fdd0a2", "#f16913", "#8c2d04", "#999999"];
-  const names = Object.keys(D.rungs[budgets[0]]), bars = [];
-  budgets.forEach((budget, i) => { let y0 = 0; names.forEach((name, k) => { const n = D.rungs[budget][name]; if (n) bars.push({ x0: i - 0.38, x1: i + 0.38, y0, y1: y0 + n, colour: shades[k % shades.length], words: [`joint budget ${budget}`, `${name}: ${whole(n)} states`] }); y0 += n; }); });
-  chart("c-rungs", { x: { type: "linear", title: "joint budget", domain: [-0.6, budgets.length - 0.4], ticks: budgets.map((b, i) => [i, b]) }, y: { type: "linear", title: "states", domain: [0, D.states] },
+  const counts = budgets.map(budget => names.map((name, k) => filtered ? rows.filter(row => D.rungs[budget][row] === k).length : D.rung_counts[budget][name]));
+  byId("rungs-body").replaceChildren(...budgets.map((budget, i) => cells([budget, ...counts[i]])));
+  const bars = [], total = Math.max(1, counts[0].reduce((a, b) => a + b));
+  counts.forEach((each, i) => { let y0 = 0; each.forEach((n, k) => { if (n) bars.push({ x0: i - 0.38, x1: i + 0.38, y0, y1: y0 + n, colour: shades[k % shades.length], words: [`joint budget ${budgets[i]}`, `${names[k]}: ${whole(n)} states`] }); y0 += n; }); });
+  chart("c-rungs", { x: { type: "linear", title: "joint budget", domain: [-0.6, budgets.length - 0.4], ticks: budgets.map((b, i) => [i, b]) }, y: { type: "linear", title: "states", domain: [0, total] },
     bars, legend: names.map((name, k) => ({ name, colour: shades[k % shades.length] })) });
 }
 
@@ -232,7 +236,7 @@ function explain(row) {
     make("h2", { id: "state-id" }, D.id[row]),
     say(verdictMark(row), word("tier", row) === "none" ? "" : `, decided by ${word("tier", row)}`, verdictOf(row) === "certified" ? "." : `: ${howFar(row)}.`),
     ...(word("next", row) ? [say(make("strong", {}, "Next: "), word("next", row), ".")] : []),
-    say(`${word("source", row)} on ${word("dataset", row)}, run ${word("run", row)}, step ${num("step", row)}. ${groupName(word("dim", row), word("temperature", row))}, ${whole(num("classes", row))} classes, label ${num("label", row)}` +
+    say(`${word("source", row)} on ${word("dataset", row)}, run ${word("run", row)}, step ${num("step", row)}. ${groupName(word("dim", row), word("temperature", row))}, ${whole(num("classes", row))} classes, ${num("label", row) < 0 ? "no label" : `label ${num("label", row)}`}` +
       (target === null ? "." : target < -2 ? `, the target leaves ${number(target < -300 ? 0 : 10 ** target)} to all others${target < -300 ? ` (10${raised(Math.round(target))})` : ""}.` : `, target probability ${number(1 - 10 ** target)}.`)),
     say(word("status", row) === "bounded" ? `b* = ${number(num("b", row), 4)}: any ${D.unit} up to that is certified to keep the budgets; ${word("binding", row)} binds.` : word("status", row) === "unbounded" ? "No error, however large, breaks a budget." : "Not even b = 0 is accepted."),
     say(`Headroom ${headroomWords(num("headroom", row))} by the ${D.contract} contract` + (verdictOf(row) === "certified" && num("headroom", row) !== null && num("headroom", row) >= 0 && num("headroom", row) < 1 ? ": the contract alone would leave it open, an enclosure of its true error certifies it." : ".")),
@@ -281,7 +285,6 @@ async function start() {
   byId("close").addEventListener("click", () => byId("state").close());
   addEventListener("hashchange", recall);
   recall();
-  renderRungs();
   document.body.dataset.ready = "yes";
 }
 start();
