@@ -47,7 +47,7 @@ def _torchao(tensor: Any) -> Tensor:
     def spread(x: Tensor) -> Tensor:
         return x.double().reshape(shape).repeat_interleave(down, dim=0).repeat_interleave(across, dim=1)
 
-    words = q.double() if zero is None else q.double() - spread(zero)
+    words: Tensor = q.double() if zero is None else q.double() - spread(zero)
     return words * spread(scale)
 
 
