@@ -88,6 +88,7 @@ from suffice.realizations.rounded import ProductIn as ProductIn
 from suffice.realizations.rounded import RoundedLogits as RoundedLogits
 from suffice.realizations.rungs import Rung as Rung
 from suffice.realizations.rungs import rungs as rungs
+from suffice.realizations.schemes import QuantizedTo as QuantizedTo
 from suffice.realizations.stages import Stage as Stage
 from suffice.realizations.supervised import SupervisedEvaluation as SupervisedEvaluation
 from suffice.realizations.supervised import evaluate_supervised as evaluate_supervised

@@ -14,6 +14,7 @@ from tests.mutants import (
     plain,
     rounding,
     rungs,
+    screening,
     seams,
     stores,
     sums,
@@ -41,6 +42,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(
         plain,
         orders,
         training,
+        screening,
     )
     for mutant in area.MUTANTS
 )

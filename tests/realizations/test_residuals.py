@@ -94,6 +94,13 @@ def test_deflated_residuals_of_rounding_size() -> None:
     check(exact, rows, made, 1e3 * normal(8, 6, 12))
 
 
+def test_directions_that_are_too_short() -> None:
+    """Of length sqrt(1/2): half of the residual is left along it, and half of its allowance is what leaks."""
+    exact, rows = StoredRows(torch.tensor([[0.3], [0.2]]).double()), StoredRows(torch.zeros(2, 1).double())
+    made = residuals(exact, rows, directions=torch.full((1, 1), 0.5, dtype=torch.float64).sqrt())
+    assert check(exact, rows, made, torch.ones(1, 1, dtype=torch.float64)) > 0.999
+
+
 def test_blocks_are_less_where_residuals_and_vectors_miss_each_other() -> None:
     w = torch.zeros(2, 8, dtype=torch.float64)
     w[:, :4] = 0.3

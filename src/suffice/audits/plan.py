@@ -18,6 +18,7 @@ from suffice.pairs.constants import valid_orders
 from suffice.pairs.debye import DebyePair
 from suffice.realizations.base import Realization
 from suffice.realizations.linear import ExactHead
+from suffice.realizations.schemes import STEPS, head_step
 from suffice.realizations.shorthand import realization_of
 from suffice.store.kinds import kind_named
 from suffice.words import Scope
@@ -39,6 +40,8 @@ class PlanError(ValueError):
 
 
 register_realization("exact-head", lambda kept: ExactHead(kept.get("coordinate")))
+for _name in STEPS:
+    register_realization(_name, head_step)
 
 
 def pair_order(name: str) -> int:

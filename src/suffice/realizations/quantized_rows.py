@@ -11,7 +11,7 @@ from torch import Tensor
 from suffice.objectives.linear import LinearHead
 from suffice.objectives.rows import ClassRows
 
-__all__ = ["QuantizedRows", "Scheme", "StoredRows", "quantize"]
+__all__ = ["QuantizedRows", "Scheme", "StoredRows", "check_scheme", "quantize"]
 
 # int8 and int4 are symmetric integers, fp8 is e4m3.
 Scheme = Literal["int8", "int4", "fp8"]
@@ -60,14 +60,19 @@ class QuantizedRows(ClassRows):
         return self.words[classes].to(torch.float64) * scales
 
 
-def quantize(head: LinearHead, scheme: str, group: int | None = None) -> QuantizedRows:
-    """The head's rows in a scheme, to nearest: one scale a row, or one for each `group` of its columns."""
+def check_scheme(scheme: str, group: int | None) -> None:
+    """Raise unless there is such a scheme, with such a group."""
     if scheme not in get_args(Scheme):
         raise ValueError(f"Expected scheme in {list(get_args(Scheme))}, or rows as a tensor, but got {scheme!r}")
     if group is None and scheme == "int4":
         raise ValueError("Expected a group for int4, such as group=32: one scale a row is too coarse to be of use")
     if group is not None and (isinstance(group, bool) or not isinstance(group, int) or group < 1):
         raise ValueError(f"Expected group to be a positive integer or None, but got {group!r}")
+
+
+def quantize(head: LinearHead, scheme: str, group: int | None = None) -> QuantizedRows:
+    """The head's rows in a scheme, to nearest: one scale a row, or one for each `group` of its columns."""
+    check_scheme(scheme, group)
     size, largest = min(group or head.dim, head.dim), _LARGEST[scheme]
     groups = -(-head.dim // size)
     words = torch.empty(head.num_classes, head.dim, dtype=torch.float8_e4m3fn if scheme == "fp8" else torch.int8)

@@ -87,4 +87,4 @@ def test_blocks_and_floats_agree_with_rows(classes: int, monkeypatch: pytest.Mon
 
 def test_memory_is_bounded() -> None:
     screen = IntegerScreen(ScaledHead(sf.LinearHead(torch.eye(5))))
-    assert 1 <= screen.rows_at_once() <= 64
+    assert 1 <= screen.rows_at_once() <= 128

@@ -20,7 +20,7 @@ __all__ = ["IntegerScreen", "doubled_channels"]
 _BLOCK = 64
 _U, _TINY = unit_roundoff(torch.float64), smallest_normal(torch.float64)
 # A product of integers has so many rows, and about this many entries, at most: larger ones leave the caches.
-_ROWS = 32
+_ROWS = 128
 _ENTRIES = 33_554_432
 # A state with more candidates than this share of the classes, and than so many, goes through a float product instead.
 _MANY = 1 / 64
