@@ -106,10 +106,10 @@ def _tail(kind: str, order: int, last: int, nu: float) -> list[float]:
 
 def tail_polynomial(kind: str, order: int, last: int, nu: float, theta: Tensor) -> tuple[Tensor, Tensor]:
     """The terms after `order` at t = theta + 3/4, and the sum of their absolute values."""
-    value, size = torch.zeros_like(theta), torch.zeros_like(theta)
+    value, size, distance = torch.zeros_like(theta), torch.zeros_like(theta), theta.abs()
     for a in reversed(_tail(kind, order, last, nu)):
-        value = value * theta + a
-        size = size * theta.abs() + abs(a)
+        value.mul_(theta).add_(a)
+        size.mul_(distance).add_(abs(a))
     return value, size
 
 
@@ -117,11 +117,12 @@ def tail_divided(order: int, last: int, nu: float, theta_k: Tensor, theta_r: Ten
     """The divided difference of the potential's terms after `order`, as in `difference_from_radii`, and its size."""
     at_k, divided = torch.zeros_like(theta_k), torch.zeros_like(theta_r * theta_k)
     size_k, size = torch.zeros_like(theta_k), torch.zeros_like(divided)
+    distance_k, distance_r = theta_k.abs(), theta_r.abs()
     for a in reversed(_tail("potential", order, last, nu)[1:]):
         at_k = at_k * theta_k + a
-        divided = divided * theta_r + at_k
-        size_k = size_k * theta_k.abs() + abs(a)
-        size = size * theta_r.abs() + size_k
+        divided.mul_(theta_r).add_(at_k)
+        size_k = size_k * distance_k + abs(a)
+        size.mul_(distance_r).add_(size_k)
     return divided, size
 
 

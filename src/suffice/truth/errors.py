@@ -13,13 +13,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.contracts.bounds import SoftmaxHead
+from suffice.contracts.plain import exclusive
 from suffice.numerics.compensated import safe_length
-from suffice.numerics.softmax import at_class, log_exclusive, without
+from suffice.numerics.outward import above
+from suffice.numerics.rounding import unit_roundoff
+from suffice.numerics.softmax import at_class, without
 from suffice.objectives.contrastive import combine
+from suffice.pairs import ladder
 from suffice.pairs.constants import closed_form_constant
 from suffice.pairs.debye import DebyePair
+from suffice.pairs.roundings import ratio_roundings, slope_sizes
 from suffice.realizations.analytic import realize_contrastive
-from suffice.realizations.distances import smooth_slopes
 from suffice.realizations.geometry_error import GeometryError, direction_error, feature_lengths, geometry_error
 from suffice.states import Geometry, States
 from suffice.truth.next_terms import Enclosed, ratio_error, score_error
@@ -100,27 +104,51 @@ def primitive_errors(
     From computed to exact radii score errors move by the pair's allowance between them, ratio errors by their slope,
     which is at most 11 c/s^(n+1) (docs/theory, 4.1).
     """
-    pair = DebyePair(order=order)
     geometry = states.geometry() if geometry is None else geometry
     nu, k, r = geometry.nu, geometry.concentrations, geometry.radii
     if off is None:
         off = geometry_error(states, geometry, torch.float64, torch.float64, "proved")
     scores, ratios = score_error(order, nu, k, geometry.squared_gaps), ratio_error(order, nu, r)
     width = off.high - off.low
-    steep = 11 * float(closed_form_constant(order, nu)) / off.s_r ** (order + 1)
-    slopes = smooth_slopes(geometry, pair)
+    # all of the following are small beside the errors: sizes at the smaller end of the interval, and no further
+    c, inverse = above(float(closed_form_constant(order, nu)), 64), off.s_r.reciprocal()
+    steep = 11 * c * _power(inverse, order + 1)
+    # the integral of the allowance is at most the interval's length times c x/s^(n+2)
+    moved = width * off.high * inverse * (steep / 11)
+    s = (r * r).add_(nu * nu).sqrt_()
+    slopes = ladder.slope_from_radii(order, nu, s, s.reciprocal())
     size = k + feature_lengths(states)[:, None]
     # of the vector v_j itself: the directions' error and that of f/tau
     of_v = 2 * direction_error(states.bank.dim) * size
-    slope_error = pair.slope_change(nu, off.low, off.high) + pair.slope_rounding(nu, r)
+    slope_error = _slope_change(order, nu, width * off.high * inverse, inverse) + _slope_rounding(order, nu, inverse)
     return PrimitiveErrors(
         geometry=geometry,
         slopes=slopes,
         vector_error=slope_error * off.high + slopes * of_v,
         turned=((2 * of_v + width) / r.clamp_min(1e-300)).clamp_max(2.0),
-        scores=Enclosed(value=scores.value, radius=scores.radius + pair.score_allowance(nu, off.low, off.high)),
+        scores=Enclosed(value=scores.value, radius=scores.radius + moved),
         ratios=Enclosed(value=ratios.value, radius=ratios.radius + width * steep),
     )
+
+
+def _power(x: Tensor, exponent: int) -> Tensor:
+    found = x.clone()
+    for _ in range(exponent - 1):
+        found.mul_(x)
+    return found
+
+
+def _slope_change(order: int, nu: float, apart: Tensor, inverse: Tensor) -> Tensor:
+    """`DebyePair.slope_change` with s(high) - s(low) <= `apart` = (high - low) high/s, and `inverse` = 1/s(low)."""
+    size, steep = slope_sizes(order, nu)
+    cube = inverse * inverse * inverse
+    return above(apart * (inverse * inverse + (1 + (3 * size + steep) * inverse) * cube), 126)
+
+
+def _slope_rounding(order: int, nu: float, inverse: Tensor) -> Tensor:
+    """`DebyePair.slope_rounding` with 1/s(low) for 1/(nu + s) and for 1/s."""
+    first, second = ratio_roundings(order, nu)
+    return unit_roundoff(inverse.dtype) * 1.001 * inverse * (first + second * inverse)
 
 
 def errors_at(
@@ -149,7 +177,7 @@ def errors_at(
     z = (given * moves).sum(dim=1, keepdim=True)
     # the other side minus the given one
     moved = given * (moves - z) / (1 + z)
-    away = log_exclusive(log_given).exp()
+    away = exclusive(given)
     tv_radius = reach * (given * away * e.radius).sum(dim=1) + roundings * (given * (moves.abs() + z.abs())).sum(dim=1)
 
     exact = without(given if given_exact else given + moved, y, 0.0)

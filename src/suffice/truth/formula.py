@@ -13,6 +13,7 @@ from suffice.contracts.bounds import SoftmaxHead
 from suffice.numerics.outward import MANY, above
 from suffice.objectives.supervised import SupervisedStates
 from suffice.realizations.analytic import AnalyticRealized, computable
+from suffice.realizations.orders import block
 from suffice.states import States
 from suffice.truth.errors import ActualErrors, actual_errors, errors_of
 from suffice.truth.geometry import ExactBank
@@ -34,6 +35,8 @@ __all__ = [
 
 # of a value that the radius has the roundings of already
 _FEW = 16
+# Entries of a block: what is formed of it stays in cache.
+_BLOCK = 16_384
 
 
 def formula_errors(states: States, order: int, limits: Limits, found: Errors | None = None) -> Errors:
@@ -64,11 +67,20 @@ def next_term_errors(states: States, order: int) -> Errors | None:
 
 
 def next_terms_of(realized: AnalyticRealized, order: int, head: SoftmaxHead) -> Errors | None:
-    """The same of an order at states that are realized already; `head` is the order's."""
-    geometry, off = realized.geometry, realized.off
-    if geometry.nu < SMALLEST_NU:
+    """The same of an order at states that are realized already; `head` is the order's. Block by block of rows."""
+    if realized.geometry.nu < SMALLEST_NU:
         return None
-    return _ranges(errors_of(realized.states, order, geometry, off, head), realized.outside)
+    rows = max(1, _BLOCK // realized.states.num_classes)
+    parts = []
+    for start in range(0, len(realized), rows):
+        some = slice(start, start + rows)
+        part = block(realized, some)
+        found = errors_of(part.states, order, part.geometry, part.off, head[some])  # type: ignore[index]
+        parts.append(_ranges(found, part.outside))
+    return {
+        name: ErrorRange(low=torch.cat([p[name].low for p in parts]), high=torch.cat([p[name].high for p in parts]))
+        for name in parts[0]
+    }
 
 
 def _ranges(errors: ActualErrors, outside: Tensor) -> Errors:
