@@ -142,8 +142,8 @@ MUTANTS = (
     Mutant(
         name="matched-own-at-computed",
         file=_ENDPOINTS,
-        old="return _matched(self.plain, towards, apart, self._moved + _ROUNDED * r * self.plain.a)",
-        new="return _matched(self.plain, towards, apart, _ROUNDED * r * self.plain.a)",
+        old="self._moved + _ROUNDED * self.ends.geometry.radii * self.plain.a",
+        new="self._moved",
         why="matched gaps at the computed radii say nothing of the exact ones",
         kills=(f"{_IN_ENDPOINTS}test_an_envelope_of_its_own_holds_at_every_radius",),
     ),
@@ -264,8 +264,8 @@ MUTANTS = (
     Mutant(
         name="executed-own-without-rounding",
         file=_EXECUTED,
-        old="return formula.plus(self.beside(needs))",
-        new="return formula",
+        old="return self._envelope.matched(towards).plus(self._matched_rounding)",
+        new="return self._envelope.matched(towards)",
         why="executed scores are off by their rounding",
         kills=("tests/realizations/executed/test_scores.py::test_biases_are_rounded",),
     ),
