@@ -143,7 +143,7 @@ MUTANTS = (
         name="matched-own-at-computed",
         file=_ENDPOINTS,
         old="self._moved + _ROUNDED * self.ends.geometry.radii * self.plain.a",
-        new="self._moved",
+        new="_ROUNDED * self.ends.geometry.radii * self.plain.a",
         why="matched gaps at the computed radii say nothing of the exact ones",
         kills=(f"{_IN_ENDPOINTS}test_an_envelope_of_its_own_holds_at_every_radius",),
     ),
