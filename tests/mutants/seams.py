@@ -142,8 +142,8 @@ MUTANTS = (
     Mutant(
         name="matched-own-at-computed",
         file=_ENDPOINTS,
-        old="self.plain, towards, self.apart, self._moved + _ROUNDED",
-        new="self.plain, towards, self.apart, _ROUNDED",
+        old="self._moved + _ROUNDED * self.ends.geometry.radii * self.plain.a",
+        new="_ROUNDED * self.ends.geometry.radii * self.plain.a",
         why="matched gaps at the computed radii say nothing of the exact ones",
         kills=(f"{_IN_ENDPOINTS}test_an_envelope_of_its_own_holds_at_every_radius",),
     ),
@@ -264,8 +264,8 @@ MUTANTS = (
     Mutant(
         name="executed-own-without-rounding",
         file=_EXECUTED,
-        old="return self._envelope.plain.plus(self._rounding)",
-        new="return self._envelope.plain",
+        old="return self._envelope.matched(towards).plus(self._matched_rounding)",
+        new="return self._envelope.matched(towards)",
         why="executed scores are off by their rounding",
         kills=("tests/realizations/executed/test_scores.py::test_biases_are_rounded",),
     ),
