@@ -36,7 +36,8 @@ def check(states: sf.HeadStates, realization: MovedRows, contract: str) -> float
         named = {"loss": found.loss, "probability": found.probability, "gradient": gradient, "kl": found.kl}
         for name, error in named.items():
             bound = getattr(bounds, name)[n].item()
-            assert error <= bound, (name, n, float(error), bound)
+            # a ball around a total variation of 1 reaches beyond it
+            assert error <= bound or (bound == 1 and error.lower() <= 1), (name, n, float(error), bound)
             if 0 < bound < float("inf"):
                 closest = max(closest, float(error) / bound)
         assert found.same or not bounds.prediction[n]

@@ -169,7 +169,8 @@ def read_bank(folder: Path, digest: str, version: int) -> Bank | HeadBank:
         if kind not in (KIND, HEAD_KIND):
             raise UnreadableError(name, "kind", KIND, kind, UNKNOWN_KIND)
         keys = ("weight", "bias") if kind == HEAD_KIND else ("directions", "concentrations", "biases")
-        arrays = {key: _tensor(content[8 + length :], header[key]) for key in keys}
+        narrow = ("F16", "BF16") if kind == HEAD_KIND else ()
+        arrays = {key: _tensor(content[8 + length :], header[key], narrow) for key in keys}
     except UnreadableError:
         raise
     except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
@@ -200,8 +201,10 @@ def _head(name: str, digest: str, arrays: dict[str, Array]) -> HeadBank:
     return HeadBank(digest=digest, weight=weight, bias=bias)
 
 
-def _tensor(content: bytes, record: dict[str, Any]) -> Array:
+def _tensor(content: bytes, record: dict[str, Any], narrow: tuple[str, ...]) -> Array:
     start, stop = record["data_offsets"]
+    if record["dtype"] in ("F16", "BF16") and record["dtype"] not in narrow:
+        raise ValueError(f"numbers in {record['dtype']}")
     if record["dtype"] == "BF16":
         # the upper half of a float32
         upper = np.frombuffer(content[start:stop], dtype="<u2").astype("<u4") << 16
