@@ -437,7 +437,7 @@ ATTACKS_2 = {
         change_entry(0, kind="quadratic"),
         "manifest.json",
         r"files, 'banks/[0-9a-f]{64}.safetensors': unknown kind 'quadratic'; "
-        r"known are \['contrastive', 'supervised'",
+        r"known are \['contrastive', 'linear', 'supervised'",
     ),
     "part of an unknown kind": (
         change_entry(1, kind="quadratic"),

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import suffice as sf
-from suffice.verify import Report, verify_audit
+from suffice.verify import verify_audit
+from tests.support.head_audits import BUDGETS, both, made
 from tests.support.moved_heads import adversarial_states, gaussian_states
 from tests.support.tampering import change_json, change_row, seal
 
-BUDGETS = sf.Budgets(loss=1e-9, probability=1e-9, gradient=1e-8, kl=1e-18, prediction=True)
 ADVERSARIAL = adversarial_states()
 HARD = (
     "duplicated rows",
@@ -27,18 +27,6 @@ HARD = (
     "tiny temperature",
     "rows of 1e+150",
 )
-
-
-def made(folder: Path, states: sf.HeadStates, budgets: sf.Budgets, **asked: Any) -> tuple[Path, Path]:
-    with sf.CollectionWriter(folder / "c", "made by a test") as writer:
-        writer.add(states, source="test", dataset="heads", run="a", step=0)
-    sf.audit(folder / "c", budgets, out=folder / "a", **asked)
-    return folder / "a", folder / "c"
-
-
-def both(audit: Path, collection: Path) -> list[Report]:
-    sampled = verify_audit(audit, collection, sample=100, seed=0)
-    return [sampled, verify_audit(audit, collection, sample=1, seed=0, everything=True)]
 
 
 QUESTIONS: list[tuple[sf.Budgets, dict[str, Any]]] = [

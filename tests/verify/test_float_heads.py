@@ -14,10 +14,10 @@ from suffice.contracts.registry import contract_named
 from suffice.verify.exact_heads import ExactHead
 from suffice.verify.float_heads import FloatHeads
 from suffice.verify.stored import HeadBank
+from tests.support.head_audits import BUDGETS, both, made
 from tests.support.moved_heads import gaussian_states
 from tests.support.tampering import change_row, seal
 from tests.support.verifying import plan_of
-from tests.verify.test_exact_heads import BUDGETS, both, made
 
 
 @pytest.mark.parametrize("coordinate", ["hidden", "weights"])
