@@ -125,6 +125,7 @@ PAGES = (
     "README.md",
     "docs/distributions.md",
     "docs/guide.md",
+    "docs/heads.md",
     "docs/judging.md",
     "docs/primitives.md",
     "docs/training.md",

@@ -15,6 +15,7 @@ _LOSSES = "realizations/screening/losses.py"
 _RESIDUALS = "realizations/residuals.py"
 _ROUNDED = "realizations/rounded.py"
 _STAGES = "realizations/stages.py"
+_FORMATS = "audits/formats.py"
 
 _OF_INTEGERS = ("tests/realizations/screening/test_integers.py::test_scores_are_within_their_allowances",)
 _OF_ROUNDED = "tests/realizations/test_rounded.py::"
@@ -159,5 +160,21 @@ MUTANTS = (
         new="d = above(stage.moved * per",
         why="what is not known of the logits in use is an error as well",
         kills=("tests/realizations/test_stages.py::test_known_and_unknown_add_up",),
+    ),
+    Mutant(
+        name="formats-logits-keep-their-range",
+        file=_FORMATS,
+        old="ProductIn(torch.float16), RoundedLogits(torch.float16)",
+        new="ProductIn(torch.float16)",
+        why="a head in float16 returns logits in float16, which overflow",
+        kills=("tests/audits/test_formats.py::test_range_and_underflow_count",),
+    ),
+    Mutant(
+        name="formats-open-is-certified",
+        file=_FORMATS,
+        old="verdict[left[kept.numpy(force=True)]]",
+        new="verdict[left[kept.numpy(force=True) | True]]",
+        why="what neither an enclosure nor the contract settles is not certified",
+        kills=("tests/audits/test_formats.py::test_range_and_underflow_count",),
     ),
 )

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from suffice.numerics.nearest import FEW_DIGITS, largest, nearest
+from suffice.numerics.nearest import FEW_DIGITS, _by_quanta, largest, nearest
 
 
 def some(seed: int) -> Tensor:
@@ -51,3 +51,18 @@ def test_the_ends_of_the_range() -> None:
         448.0,
         torch.inf,
     ]
+
+
+@pytest.mark.parametrize("dtype", FEW_DIGITS)
+def test_both_ways_are_the_same(dtype: torch.dtype) -> None:
+    """By bits and by quanta: any bits, ties with even and odd neighbours, subnormal numbers, ends, and no numbers."""
+    g = torch.Generator().manual_seed(5)
+    bits = torch.randint(-(2**63), 2**63 - 1, (20_000,), generator=g)
+    info = torch.finfo(dtype)
+    near = 1 + torch.arange(-64, 64, dtype=torch.float64) * info.eps / 4
+    places = torch.arange(-300, 300, dtype=torch.float64) * info.tiny * info.eps / 4
+    ends = [info.max, -info.max, info.max * (1 + info.eps / 4), torch.inf, -torch.inf, torch.nan, 0.0, info.tiny]
+    exact = torch.tensor(ends, dtype=torch.float64)
+    x = torch.cat([bits.view(torch.float64), near, -near, near * info.max, near * info.tiny, places, some(3), exact])
+    assert torch.equal(nearest(x, dtype), _by_quanta(x, dtype))
+    assert torch.equal(nearest(x[:20_000].view(100, 200).T, dtype), _by_quanta(x[:20_000].view(100, 200).T, dtype))

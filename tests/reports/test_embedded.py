@@ -52,6 +52,9 @@ def test_the_policy_names_the_scripts(tmp_path: Path) -> None:
         **dict.fromkeys(("question", "answer", "scope", "contract", "unit", "none_open", "data"), "<i>"),
         "prediction": False,
         "orders": [],
+        "formats": [
+            {**dict.fromkeys(("certified", "share", "violated", "inconclusive"), 0), "name": "<i>", "words": "<b>"}
+        ],
         "stride": 1,
         "saturated": False,
         "certified_below_one": 0,

@@ -491,6 +491,7 @@ def test_heads_have_a_page_in_their_own_words(browser: Browser, tmp_path: Path) 
         assert "largest error of every logit b*" in text
         assert "primitive" not in text
         assert page.locator("#h-orders").count() == 0
+        assert page.locator("#t-formats tbody tr").count() == len(result.summary.formats) == 6
         assert "KL divergence" in page.inner_text("#t-open") or "in Arb" in page.inner_text("#t-open")
         page.click("#t-open button >> nth=0")
         assert ("no label" in page.inner_text("dialog")) == (name == "bare")

@@ -130,6 +130,23 @@ def test_an_uncertified_state_that_says_certified_is_found(tmp_path: Path) -> No
         assert "headroom" in found
 
 
+FORMATS: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
+    "verdict int8": ("verdict int8", lambda _: "splendid"),
+    "formats, float32, violated": ("verdict float32", lambda _: "violated"),
+}
+
+
+@pytest.mark.parametrize("found", FORMATS)
+def test_a_format_has_a_verdict_that_the_summary_counts(audited: tuple[Path, Path], tmp_path: Path, found: str) -> None:
+    audit = tmp_path / "a"
+    shutil.copytree(audited[0], audit)
+    assert verify_audit(audit, audited[1]).findings == []
+    column, change = FORMATS[found]
+    change_row(audit / "results/part-00000-000000000.parquet", 4, {column: change})
+    seal(audit, audited[1])
+    assert found in {each.column for each in verify_audit(audit, audited[1]).findings}
+
+
 def _column(path: Path, name: str) -> list[Any]:
     values: list[Any] = pq.read_table(path).column(name).to_pylist()
     return values

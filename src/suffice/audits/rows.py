@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from suffice.audits.formats import format_columns
 from suffice.audits.orders import ORDERS, Asked, ask_orders, order_columns
 from suffice.audits.plan import Plan
 from suffice.audits.tiers import tier_words
@@ -37,7 +38,7 @@ def audit_states(states: Objective, plan: Plan) -> Columns:
     The tier is "none" where the verdict is inconclusive, the cheapest order 0 where no order is certified. Where it is
     an enclosure, the bounds are the upper ends of the errors and `loss_low`, ... their lower ends, which are 0
     elsewhere; the headroom is always the contract's. Everything about a chunk of states is formed once: an order's
-    realization serves all of its columns.
+    realization serves all of its columns. Of a linear head there is a verdict for every format that it may run in.
     """
     parts = [_audited(chunk, plan) for chunk in states.chunks()]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -87,6 +88,7 @@ def _audited(states: Objective, plan: Plan) -> Columns:
     }
     _complete(columns, states, realized, plan)
     columns |= order_columns(asked, plan, columns["verdict"])
+    columns |= format_columns(realized, plan)
     if certificate.executed_loss is not None and certificate.executed_gradient is not None:
         columns["execution_status"] = np.asarray(certificate.status)
         columns["loss"] = _array(certificate.executed_loss.double())

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from suffice.audits.formats import HEAD_FORMATS
 from suffice.audits.rows import ORDERS, RUNG_NAMES
 from suffice.realizations.rungs import NAME_DTYPE
 from suffice.words import Outcome, Verdict
@@ -120,6 +121,8 @@ class AuditSummary:
     bad_rows: int
     # joint budget -> rung -> states for which it is the cheapest that is certified; empty in scope analytic
     rungs: dict[str, dict[str, int]]
+    # format -> verdict -> states; empty unless there are linear heads
+    formats: dict[str, dict[str, int]]
 
 
 def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_rows: int) -> AuditSummary:
@@ -131,6 +134,7 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
     states = near = 0
     rungs: dict[str, Counter[str]] = {f"{budget:g}": Counter() for budget in RUNG_BUDGETS}
     executed = False
+    formats: dict[str, Counter[str]] = {}
     for columns in results:
         states += len(columns["id"])
         bounded = columns["status"] == Outcome.BOUNDED
@@ -144,6 +148,8 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
             executed = True
             for budget in RUNG_BUDGETS:
                 rungs[f"{budget:g}"].update(cheapest_rung(columns, budget).tolist())
+        for row in (row for row in HEAD_FORMATS if row.column in columns):
+            formats.setdefault(row.name, Counter()).update(columns[row.column].tolist())
         for order in (order for order in ORDERS if f"certified_{order}" in columns):
             open_by_order[order] += int((~columns[f"certified_{order}"].astype(bool)).sum())
         keys = np.stack([columns["dim"].astype(float), columns["temperature"]], axis=1)
@@ -182,6 +188,7 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
             budget: {name: counts[name] for name in (*RUNG_NAMES, "none")}
             for budget, counts in (rungs if executed else {}).items()
         },
+        formats={name: {str(word): counts[word] for word in Verdict} for name, counts in formats.items()},
     )
 
 

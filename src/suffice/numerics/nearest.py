@@ -11,6 +11,8 @@ __all__ = ["FEW_DIGITS", "largest", "nearest"]
 
 # The formats in which inputs of a product and logits may be kept.
 FEW_DIGITS = (torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn)
+# of float64, the leading one included
+_DIGITS = 53
 
 
 def largest(dtype: torch.dtype) -> float:
@@ -26,6 +28,25 @@ def nearest(x: Tensor, dtype: torch.dtype) -> Tensor:
     >>> nearest(torch.tensor([1 + 2.0**-9 + 2.0**-40], dtype=torch.float64), torch.bfloat16).item() - 1
     0.0
     """
+    info = torch.finfo(dtype)
+    digits = round(1 - math.log2(info.eps))
+    if digits == _DIGITS:
+        return _by_quanta(x, dtype)
+    # as integers: half of the last place, less one where it is even, carries into what is kept; exponents take a carry
+    cut = _DIGITS - digits
+    bits = x.contiguous().view(torch.int64)
+    kept = (bits >> cut).bitwise_and_(1).add_(bits).add_(2 ** (cut - 1) - 1)
+    made = kept.bitwise_right_shift_(cut).bitwise_left_shift_(cut).view(torch.float64)
+    size = x.abs()
+    # below the normal numbers the last place stays where it is; NaN is not above, either
+    small = ~(size >= info.tiny)
+    if bool(small.any()):
+        made[small] = _by_quanta(x[small], dtype)
+    return made.masked_fill_(made > info.max, torch.inf).masked_fill_(made < -info.max, -torch.inf)
+
+
+def _by_quanta(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """The same for numbers of any size: in units of the last place, which is no smaller than the format's least."""
     info = torch.finfo(dtype)
     digits = round(1 - math.log2(info.eps))
     least = round(math.log2(info.tiny)) - digits + 1

@@ -19,8 +19,8 @@ from suffice.words import Scope
 
 __all__ = ["STEPS", "QuantizedTo", "head_step"]
 
-# Heads whose quantised rows are kept: an audit goes through a collection head by head.
-_KEPT = 2
+# Heads whose quantised rows are kept: an audit goes through a collection head by head, with three schemes of each.
+_KEPT = 4
 
 
 @lru_cache(maxsize=_KEPT)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from suffice.audits.formats import HEAD_FORMATS
 from suffice.audits.ledger import read_results
 from suffice.audits.plan import Plan
 from suffice.audits.rows import ORDERS
@@ -80,6 +81,7 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
         unit=unit,
         saturated=saturated,
         certified_below_one=sketch.certified_below_one,
+        formats=_formats(summary),
         listed=len(listed),
         listed_all=len(listed) == summary["states"] - summary["certified"],
         open=[_in_words(states, row) for row in listed[:_FIRST]],
@@ -121,6 +123,16 @@ def _palette(states: Columns) -> str:
 def _rungs(states: Columns, budget: str, names: list[str]) -> list[int]:
     """The cheapest rung of each state at a budget, by its place among all."""
     return [names.index(str(name)) for name in states.get(f"rung {budget}", ())]
+
+
+def _formats(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """Formats of a head: what each is, and how many states have which verdict. An audit of before has none."""
+    counted, states = summary.get("formats", {}), summary["states"]
+    return [
+        {"name": row.name, "words": row.words, "share": counted[row.name]["certified"] / states, **counted[row.name]}
+        for row in HEAD_FORMATS
+        if row.name in counted
+    ]
 
 
 def _with_infinity(values: Array) -> list[Any]:

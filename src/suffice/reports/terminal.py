@@ -21,6 +21,7 @@ from suffice.reports.console import PlainConsole
 from suffice.reports.printable import one_line
 from suffice.store.remote import shown
 from suffice.verify.report import METHODS, Report
+from suffice.words import Verdict
 
 __all__ = ["RateColumn", "in_notebook", "print_audit", "print_verification", "progress_bar"]
 
@@ -89,6 +90,8 @@ def print_audit(audit: Audit, console: Console) -> None:
         _print_orders(summary, console)
     if summary.rungs:
         console.print(_rungs(summary.rungs))
+    if summary.formats:
+        console.print(_formats(summary), highlight=False)
     console.print(f"results in {shown(audit.path)}", highlight=False)
 
 
@@ -114,6 +117,12 @@ def _rungs(rungs: dict[str, dict[str, int]]) -> Table:
     for budget, counts in rungs.items():
         table.add_row(budget, *(f"{counts[name]:,}" for name in names))
     return table
+
+
+def _formats(summary: AuditSummary) -> str:
+    """The share of states for which a head is certified in each format, for the audit's budgets."""
+    shares = (f"{name} {counts[Verdict.CERTIFIED] / summary.states:.1%}" for name, counts in summary.formats.items())
+    return f"certified by format of the head: {', '.join(shares)}"
 
 
 # findings that a terminal shows; --json has all of them

@@ -13,13 +13,16 @@ from suffice.verify.plan import Plan
 from suffice.verify.report import shown
 from suffice.verify.stored import Array
 
-__all__ = ["RUNGS", "cross_checked", "result_columns"]
+__all__ = ["FORMATS", "RUNGS", "cross_checked", "result_columns"]
 
 # docs/format.md: orders and dtypes of the precision ladder
 RUNGS = {
     "debye2/float32/bfloat16": 2,
     **{f"debye{order}/{dtype}": order for dtype in ("float32", "float64") for order in (2, 4, 6)},
 }
+# docs/format.md: formats in which a linear head may run
+FORMATS = ("int4", "fp8", "int8", "bfloat16", "float16", "float32")
+_VERDICTS = ("certified", "violated", "inconclusive")
 _STATUS = ("inside", "temperature", "geometry", "scores", "probabilities", "gradient")
 
 
@@ -34,6 +37,8 @@ def result_columns(plan: Plan) -> dict[str, pa.DataType]:
         for order in ORDERS:
             kinds |= {f"headroom_{order}": pa.float64(), f"certified_{order}": pa.bool_()}
         kinds["cheapest_order"] = pa.int64()
+    else:
+        kinds |= {f"verdict {name}": pa.string() for name in FORMATS}
     if plan.executed:
         kinds |= {"execution_status": pa.string(), "loss": pa.float64(), "gradient": pa.binary()}
         kinds |= {f"{kind}_bound {name}": pa.float64() for name in RUNGS for kind in ("loss", "gradient")}
@@ -69,6 +74,9 @@ def cross_checked(plan: Plan, nu: float, said: Said) -> Iterator[Judged]:
         for name in ("loss", "gradient"):
             endless = np.isinf(said[f"{name}_bound"])
             yield _plain(f"{name}_bound", bare & ~endless, "inf", "there is no label")
+        for name in FORMATS:
+            word = said[f"verdict {name}"]
+            yield _plain(f"verdict {name}", ~np.isin(word.astype(str), _VERDICTS), " or ".join(_VERDICTS))
     if plan.executed:
         yield from _executed(plan, said)
 
@@ -96,7 +104,7 @@ def _verdict(plan: Plan, said: Said) -> Judged:
     if plan.prediction:
         met &= said["prediction_certified"]
     right = np.where(met, "certified", np.where(over, "violated", "inconclusive"))
-    known = np.isin(said["verdict"].astype(str), ("certified", "violated", "inconclusive"))
+    known = np.isin(said["verdict"].astype(str), _VERDICTS)
     wrong = ((said["verdict"] != right) & (clear | ~met)) | ~known
 
     def found(i: int) -> str:

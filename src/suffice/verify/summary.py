@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from suffice.verify.columns import Said
-from suffice.verify.cross import RUNGS
+from suffice.verify.cross import FORMATS, RUNGS
 from suffice.verify.ladder import ORDERS
 from suffice.verify.plan import Header, Plan
 from suffice.verify.report import Finding, shown
@@ -36,6 +36,7 @@ class Counted:
     open: Counter[int] = field(default_factory=Counter)
     groups: dict[tuple[int, float], list[tuple[Array, Counter[str]]]] = field(default_factory=dict)
     rungs: dict[str, Counter[str]] = field(default_factory=lambda: {f"{budget:g}": Counter() for budget in _BUDGETS})
+    formats: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in FORMATS})
     b: list[Array] = field(default_factory=list)
     headroom: list[Array] = field(default_factory=list)
 
@@ -44,6 +45,8 @@ class Counted:
         self.states += len(said["id"])
         for name, counter in self.words.items():
             counter.update(said[name].tolist())
+        for name, counter in (self.formats if plan.head else {}).items():
+            counter.update(said[f"verdict {name}"].tolist())
         bounded = said["status"] == "bounded"
         with np.errstate(all="ignore"):
             apart = np.abs(said["b_first_order"] / said["b_conditioned"] - 1)
@@ -96,6 +99,10 @@ class Counted:
             "rungs": {
                 budget: {name: counts[name] for name in (*RUNGS, "none")}
                 for budget, counts in (self.rungs if plan.executed else {}).items()
+            },
+            "formats": {
+                name: {word: counts[word] for word in ("certified", "violated", "inconclusive")}
+                for name, counts in (self.formats if plan.head and self.states else {}).items()
             },
         }
 
