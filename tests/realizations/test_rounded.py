@@ -164,6 +164,20 @@ def test_rounded_rows() -> None:
     assert (rows.num_classes, rows.dim) == (head.num_classes, head.dim)
 
 
+def test_rows_are_rounded_once_a_head_and_dtype() -> None:
+    """And what is kept of one head's errors is never another's."""
+    states = gaussian_states(1)
+    one, again, other = (sf.ProductIn(dtype).at(states) for dtype in (torch.bfloat16, torch.bfloat16, torch.float16))
+    assert one.vectors is again.vectors
+    assert one.vectors is not other.vectors
+    assert bool((other.row_errors < one.row_errors).all())
+    rows = RoundedRows(states.bank, torch.bfloat16)
+    moved = sf.LinearHead(states.bank.weight.double() + 1.0)
+    assert torch.equal(rows.errors(states.bank), one.row_errors)
+    assert bool((rows.errors(moved) > 1.0).all())
+    assert torch.equal(rows.errors(states.bank), one.row_errors)
+
+
 def test_what_they_say_of_themselves() -> None:
     made = (sf.ProductIn(torch.bfloat16), sf.RoundedLogits(torch.float16), sf.ApproximateExp(0.5))
     assert len({str(each.record()) for each in made}) == 3

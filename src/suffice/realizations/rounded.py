@@ -32,6 +32,7 @@ class RoundedRows(ClassRows):
 
     def __init__(self, rows: ClassRows, dtype: torch.dtype) -> None:
         self._rows, self._dtype = rows, dtype
+        self._errors: tuple[ClassRows, Float[Tensor, " classes"]] | None = None
 
     @property
     def num_classes(self) -> int:
@@ -43,6 +44,19 @@ class RoundedRows(ClassRows):
 
     def rows(self, classes: slice | Tensor) -> Float[Tensor, "some dim"]:
         return nearest(self._rows.rows(classes), self._dtype)
+
+    def errors(self, exact: ClassRows) -> Float[Tensor, " classes"]:
+        """How far these are from the exact rows, from above; formed once while they are asked of the same ones."""
+        if self._errors is None or self._errors[0] is not exact:
+            parts = [row_lengths(exact.rows(block) - self.rows(block)) for block in exact.blocks()]
+            self._errors = exact, torch.cat(parts)
+        return self._errors[1]
+
+
+def _rounded(rows: ClassRows, dtype: torch.dtype) -> RoundedRows:
+    """Rows in a dtype, kept with them: their lengths serve all chunks of states."""
+    kept: dict[torch.dtype, RoundedRows] = vars(rows).setdefault("_rounded", {})
+    return kept.setdefault(dtype, RoundedRows(rows, dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +108,7 @@ class ProductIn:
                 f"Expected one product, before anything that rounds logits, but got it after {stage.product}"
             )
         states, head = stage.states, stage.states.bank
-        rows: ClassRows = RoundedRows(stage.rows, self.dtype)
+        rows = _rounded(stage.rows, self.dtype)
         h = nearest(states.hidden, self.dtype)
         fits = torch.isfinite(h).all(dim=1)
         hidden = torch.where(fits[:, None], h, 0.0)
@@ -117,14 +131,13 @@ class ProductIn:
         reach = rows.lengths if stage.correction_reach is None else rows.lengths + stage.correction_reach
         unknown = above(error + off[:, None] * reach + sums, 8)
         known = (z - stage.z).abs().masked_fill(head.masked, 0.0)
-        errors = [row_lengths(head.rows(block) - rows.rows(block)) for block in head.blocks()]
         return replace(
             stage,
             rows=rows,
             z=z,
             moved=above(stage.moved + known, 4),
             unknown=torch.where(fits | head.masked, unknown, torch.inf),
-            row_error=torch.cat(errors),
+            row_error=rows.errors(head),
             hidden_error=above(off + row_lengths(states.hidden - hidden), 4),
             product=self.words,
         )
