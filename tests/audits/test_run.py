@@ -101,14 +101,18 @@ def _server() -> Iterator[subprocess.Popen[str]]:
             server.kill()
 
 
-def _run(server: subprocess.Popen[str], collection: Path, out: Path, delay: float | None) -> int:
-    """The exit status of one audit, killed after a delay if one is given."""
+def _run(server: subprocess.Popen[str], collection: Path, out: Path, kill: tuple[int, float] | None = None) -> int:
+    """The exit status of one audit; killed so many seconds after it has so many result files, if told so."""
     assert server.stdin is not None
     assert server.stdout is not None
     server.stdin.write(f"{collection} {out}\n")
     server.stdin.flush()
     process = int(server.stdout.readline())
-    if delay is not None:
+    if kill is not None:
+        files, delay = kill
+        # by what is there and not by a clock, so that a busy machine is stopped in the middle as well
+        while len(list((out / "results").glob("*.parquet"))) < files and not (out / "summary.json").exists():
+            time.sleep(0.001)
         time.sleep(delay)
         # it may have finished just before
         with contextlib.suppress(ProcessLookupError):
@@ -122,17 +126,15 @@ def _kill_and_resume(tmp_path: Path, kills: int) -> int:
     chance = random.Random(3407)
     stopped = 0
     with _server() as server:
-        began = time.perf_counter()
-        assert _run(server, path, tmp_path / "whole", None) == 0
-        seconds = time.perf_counter() - began
+        assert _run(server, path, tmp_path / "whole") == 0
         expected = _digests(tmp_path / "whole")
         assert len(expected) == 25
         for number in range(kills):
             out = tmp_path / str(number)
-            killed = _run(server, path, out, chance.uniform(0, seconds))
+            killed = _run(server, path, out, (chance.randrange(24), chance.uniform(0, 0.02)))
             had = len(list((out / "results").glob("*.parquet"))) if (out / "results").exists() else 0
             stopped += killed != 0 and 0 < had < 25
-            assert _run(server, path, out, None) == 0
+            assert _run(server, path, out) == 0
             assert _digests(out) == expected
             record = json.loads((out / "summary.json").read_text())
             assert record["summary"]["states"] == 150
