@@ -7,10 +7,12 @@ import torch
 from flint import arb, ctx
 
 import suffice as sf
+from suffice.realizations.analytic import Analytic
 from suffice.truth.formula import (
     formula_errors,
     formula_errors_in_arb,
     next_term_errors,
+    next_terms_of,
     predicted_shortfall,
     supervised_formula_errors,
 )
@@ -54,6 +56,21 @@ def test_next_terms_are_narrow_and_arb_is_asked_for_the_rest() -> None:
     assert ((found.high <= middle["loss"]) | (found.low > middle["loss"])).all()
     far = formula_errors(states, 2, {"loss": 10 * cheap["loss"].high})["loss"]
     assert torch.equal(far.high, cheap["loss"].high)
+
+
+def test_nothing_is_known_of_rows_that_are_too_large() -> None:
+    """They stand among the others as zeros, whose errors are another thing."""
+    states = random_states(3, 6, [(5, 64)])
+    features = states.features.clone()
+    features[2] *= 1e200
+    large = sf.States(states.bank, features, states.labels, states.temperature)
+    made = Analytic(sf.DebyePair(order=2)).at(large)
+    assert made.outside.tolist() == [i == 2 for i in range(6)]
+    for found in (next_term_errors(large, 2), next_terms_of(made, 2, made.head())):
+        assert found is not None
+        for name in NAMES:
+            assert found[name].high.isinf().tolist() == [i == 2 for i in range(6)]
+            assert found[name].low[2].item() == 0
 
 
 def test_predictions() -> None:

@@ -46,6 +46,13 @@ def test_differences_of_executed_scores_have_the_rounding_of_both() -> None:
         assert own.to_target is not None
         assert own.to_top is not None
         assert formula.to_target is not None
+        assert formula.to_top is not None
+        # beside any formula there is the rounding of both: it makes up all that the formula's own lacks
+        beside = made.beside(sf.Needs.MATCHED_GAPS)
+        assert beside.to_target is not None
+        assert beside.to_top is not None
+        assert torch.allclose(formula.to_target + beside.to_target, own.to_target, rtol=1e-12, atol=0)
+        assert torch.allclose(formula.to_top + beside.to_top, own.to_top, rtol=1e-12, atol=0)
         with ctx.workprec(400):
             exact = states_of(state)[0].at(400)
             e = [arb(q) - p for q, p in zip(made.executed.scores[0].tolist(), exact.scores, strict=True)]
