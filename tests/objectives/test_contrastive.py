@@ -60,3 +60,14 @@ def test_mechanism_adds_up() -> None:
         # the triangle inequality, class by class
         total = split.primitive_by_class.sum(dim=1)
         assert (torch.linalg.vector_norm(split.primitive, dim=1) <= total * (1 + 1e-6) + 1e-18).all()
+
+
+@pytest.mark.parametrize("size", [1e200, 1e300])
+def test_radii_beyond_all_numbers_are_refused(size: float) -> None:
+    bank = sf.ClassBank(torch.eye(6, dtype=torch.float64)[:3], [1.0, 2.0, 3.0])
+    features = torch.eye(6, dtype=torch.float64)[:2].clone()
+    features[1] *= size
+    states = sf.States(bank, features, [0, 1], 0.1)
+    with pytest.raises(ValueError, match="Expected r to be finite"):
+        sf.evaluate(states, sf.DebyePair(order=2))
+    assert sf.evaluate(states[:1], sf.DebyePair(order=2)).loss.isfinite().all()

@@ -99,6 +99,9 @@ def _evaluate_order(states: States, order: int, compiled: bool) -> Evaluation:
         found = dict(run_compiled(between_products, (order, bank.nu), inputs))
     else:
         found = between_products(order, bank.nu, *inputs)
+    if not torch.isfinite(found["loss"]).all():
+        # inputs that are too large: refused in words, by what looks at every radius
+        return _evaluate(states, DebyePair(order=order))
     pulls, along = found.pop("pulls"), found.pop("along")
     return Evaluation(**found, gradient=(pulls @ bank.directions + along * phi) / tau)
 
