@@ -214,10 +214,13 @@ class Realized(ABC):
         # formed once: a certificate and the last tier of a cascade ask the same
         kept: _Found | None = vars(self).get(f"_found_{contract.name}")
         if kept is None or kept.contract is not contract:
-            found = contract.bounds(self._asked_head(contract.needs), self.own(contract.needs))
-            kept = _Found(contract=contract, bounds=found)
+            kept = _Found(contract=contract, bounds=self._own_bounds(contract))
             vars(self)[f"_found_{contract.name}"] = kept
         return self.completed(kept.bounds)
+
+    def _own_bounds(self, contract: Contract) -> Bounds:
+        """A contract at its own allowances, without what comes after the scores."""
+        return contract.bounds(self._asked_head(contract.needs), self.own(contract.needs))
 
     def completed(self, bounds: Bounds) -> Bounds:
         """A contract's bounds with what comes after the scores."""

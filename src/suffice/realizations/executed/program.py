@@ -31,7 +31,8 @@ __all__ = ["Executed", "executable", "execute", "has_bfloat16"]
 class Executed:
     """What was computed, in the dtype in which it was: nothing here is exact.
 
-    `scaled` is f/tau. The product with the directions was taken from numbers of dtype `inputs`.
+    `scaled` is f/tau. The product with the directions was taken from numbers of dtype `inputs`. What was `compiled` may
+    be rounded otherwise than the same operations one by one.
     """
 
     order: int
@@ -46,6 +47,7 @@ class Executed:
     slopes: Float[Tensor, "queries classes"]
     loss: Float[Tensor, " queries"]
     gradient: Float[Tensor, "queries dim"]
+    compiled: bool = False
 
     def __getitem__(self, rows: Int[Tensor, " rows"]) -> Executed:
         """What was computed for some rows. Executing those alone may round otherwise: products depend on the batch."""
@@ -115,7 +117,16 @@ def execute(
         else:
             found = _between_products(order, nu, *arguments)
         gradient = (product(found.pop("pulls"), mu, "classes") + found.pop("along") * phi) / tau[:, None]
-    return Executed(order=order, inputs=inputs, directions=mu, concentrations=k, scaled=phi, gradient=gradient, **found)
+    return Executed(
+        order=order,
+        inputs=inputs,
+        directions=mu,
+        concentrations=k,
+        scaled=phi,
+        gradient=gradient,
+        compiled=compiled,
+        **found,
+    )
 
 
 def _inputs_beside() -> str:

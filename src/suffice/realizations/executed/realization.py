@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from suffice.contracts.base import Contract, Needs
+from suffice.budgets import Budgets
+from suffice.contracts.base import Contract, Needs, Series
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.family import Family
 from suffice.contracts.sensitivity import Sensitivity, first_order
 from suffice.numerics.compensated import squared_radius
 from suffice.numerics.formats import name_of, smallest_normal
+from suffice.numerics.softmax import log_softmax
 from suffice.objectives.contrastive import radial_slopes
 from suffice.pairs.debye import DebyePair
-from suffice.realizations.analytic import Analytic, pair_name, simple_envelope, softmax_head, zeroed
+from suffice.realizations.analytic import Analytic, pair_name, simple_envelope, softmax_roundings, zeroed
 from suffice.realizations.base import Realized
 from suffice.realizations.distances import class_distances
 from suffice.realizations.endpoints import Endpoints, OwnEnvelope, uniform_allowances
+from suffice.realizations.executed.by_series import SummedFamily, bounds_by_series
+from suffice.realizations.executed.center import distances_from_gradient
 from suffice.realizations.executed.envelope import computed_envelope
+from suffice.realizations.executed.ordinary import ordinary_rows
+from suffice.realizations.executed.ordinary_outputs import ordinary_after
 from suffice.realizations.executed.outputs import rounding_after
 from suffice.realizations.executed.placed import Placed
 from suffice.realizations.executed.program import Executed, execute
 from suffice.realizations.executed.scores import rounding_allowances
-from suffice.realizations.geometry_error import geometry_error
+from suffice.realizations.geometry_error import GeometryError, geometry_error
 from suffice.states import Geometry, States
 from suffice.words import Departure, Scope
 
@@ -97,14 +104,19 @@ def departures(states: States, executed: Executed) -> np.ndarray[Any, Any]:
     """Where the execution stayed inside of the model of rounding, and elsewhere the first number that left it."""
     # a temperature that became infinite or subnormal leaves finite numbers behind, and wrong ones
     temperature = states.temperature.to(executed.dtype)
+    normal = torch.isfinite(temperature) & (temperature >= smallest_normal(executed.dtype))
+    status = np.full(len(states), Departure.INSIDE, dtype="<U16")
+    # a sum with a term that is no finite number is none itself; one of finite numbers may overflow, and proves nothing
+    parts = executed.squared_gaps, executed.scores, executed.log_probabilities, executed.gradient
+    if bool(normal.all()) and all(bool(torch.isfinite(part.sum())) for part in parts):
+        return status
     usual = {
-        Departure.TEMPERATURE: torch.isfinite(temperature) & (temperature >= smallest_normal(executed.dtype)),
+        Departure.TEMPERATURE: normal,
         Departure.GEOMETRY: torch.isfinite(executed.squared_gaps).all(dim=1),
         Departure.SCORES: torch.isfinite(executed.scores).all(dim=1),
         Departure.PROBABILITIES: torch.isfinite(executed.log_probabilities).all(dim=1),
         Departure.GRADIENT: torch.isfinite(executed.gradient).all(dim=1),
     }
-    status = np.full(len(states), Departure.INSIDE, dtype="<U16")
     for name, rows in reversed(usual.items()):
         if not bool(rows.all()):
             status[(~rows).numpy(force=True)] = name
@@ -118,6 +130,21 @@ def executed_geometry(states: States, executed: Executed) -> Geometry:
     # the clamp was at the rounded square: -k^2 itself is the smallest that there is
     gaps = torch.maximum(gaps, -(k * k))
     return Geometry(nu=states.bank.nu, concentrations=k, squared_gaps=gaps, radii=squared_radius(k, gaps).sqrt_())
+
+
+def _executed_head(states: States, executed: Executed) -> SoftmaxHead:
+    """The softmax of the executed scores, which are the ones that are meant: it alone is off, by its own roundings.
+
+    In float64, and operation by operation, the program has computed the same numbers already.
+    """
+    scores = executed.scores.double()
+    known = executed.dtype == torch.float64 and not executed.compiled
+    return SoftmaxHead(
+        log_probabilities=executed.log_probabilities if known else log_softmax(scores),
+        target=states.labels,
+        gradient_scale=1 / states.temperature,
+        log_error=softmax_roundings(scores),
+    )
 
 
 def _masked(executed: Executed, inside: Tensor) -> Executed:
@@ -146,6 +173,8 @@ class ExecutedRealized(Realized):
     """
 
     _shared = frozenset({"pair", "model"})
+    # a contract and its series at these allowances, once they are formed
+    _summed: tuple[Contract, Series | None] | None = None
     unit_words = "uniform primitive error"
 
     def __init__(self, states: States, executed: Executed, pair: DebyePair, model: str = "proved") -> None:
@@ -156,12 +185,12 @@ class ExecutedRealized(Realized):
         self.states = states if bool(inside.all()) else zeroed(states, ~inside)
         self.pair, self.model = pair, model
         self.geometry = executed_geometry(self.states, self._seen)
-        self.off = geometry_error(self.states, self.geometry, executed.dtype, executed.inputs, model)
-        scores = self._seen.scores.double()
-        # the executed scores are the ones that are meant: only their softmax is computed here
-        self._head = softmax_head(self.states, scores, torch.zeros_like(scores))
-        self._own_ratio = self._envelope.plain.a
-        self.after = rounding_after(self.states, self._seen, self._placed, self.off, self._own_ratio, model)
+        self._head = _executed_head(self.states, self._seen)
+        self._ordinary = ordinary_rows(self.states, self._seen, pair, self.geometry, model)
+        if self._ordinary is None:
+            self.after = rounding_after(self.states, self._seen, self._placed, self.off, self._own_ratio, model)
+        else:
+            self.after = ordinary_after(self._ordinary, self._placed, model)
 
     @property
     def _placed(self) -> Placed:
@@ -173,8 +202,29 @@ class ExecutedRealized(Realized):
         return self._head.log_probabilities.argmax(dim=1)
 
     @cached_property
+    def off(self) -> GeometryError:
+        """How far the executed geometry is from the exact one."""
+        executed = self.executed
+        return geometry_error(self.states, self.geometry, executed.dtype, executed.inputs, self.model)
+
+    @cached_property
+    def _own_ratio(self) -> Float[Tensor, "queries classes"]:
+        """The pair's ratio allowance at the executed radii."""
+        return self._envelope.plain.a
+
+    @cached_property
     def distances(self) -> Float[Tensor, "queries classes"]:
         """rho_j, from above."""
+        if self._ordinary is None or self.after is None:
+            return self._distances()
+        found, rough = distances_from_gradient(self._ordinary, self._placed, self.after.gradient)
+        rows = rough.nonzero().squeeze(1)
+        if len(rows):
+            found[rows] = self[rows]._distances()
+        return found
+
+    def _distances(self) -> Float[Tensor, "queries classes"]:
+        """The same from the mean itself."""
         slopes = radial_slopes(self.geometry, self.pair)
         error = self.pair.slope_rounding(self.geometry.nu, self.geometry.radii)
         return class_distances(self.states, self.geometry, self.off, slopes, error, self._head)
@@ -196,12 +246,60 @@ class ExecutedRealized(Realized):
 
     @cached_property
     def _plain(self) -> Allowances:
+        if self._ordinary is not None:
+            return self._ordinary.plain
         return self._envelope.plain.plus(self._rounding)
 
     @cached_property
     def _matched(self) -> Allowances:
         towards = self.states.labels, self.top
+        if self._ordinary is not None:
+            return self._ordinary.matched(towards)
         return self._envelope.matched(towards).plus(self._matched_rounding)
+
+    def asked(self, budgets: Budgets) -> Self:
+        """The same; a bound on KL takes what every log-probability may be off."""
+        asked = super().asked(budgets)
+        if asked.divergence and asked.after is not None and asked.after.log_probabilities is None:
+            asked.after = rounding_after(
+                asked.states, asked._seen, asked._placed, asked.off, asked._own_ratio, asked.model
+            )
+        return asked
+
+    def _own_bounds(self, contract: Contract) -> Bounds:
+        """By the series of the contract where they are narrow, which the headroom takes as well."""
+        head, own, series = self._asked_head(contract.needs), self.own(contract.needs), self._series(contract)
+        if series is None:
+            return contract.bounds(head, own)
+        found, narrow = bounds_by_series(series, head, own)
+        rows = (~narrow).nonzero().squeeze(1)
+        if not len(rows):
+            return found
+        if len(rows) == len(narrow):
+            return contract.bounds(head, own)
+        rest = contract.bounds(head[rows], own[rows])
+        names = ("loss", "probability", "gradient", "margin_use")
+        return Bounds(**{name: getattr(found, name).index_put((rows,), getattr(rest, name)) for name in names})
+
+    def _series(self, contract: Contract) -> Series | None:
+        """That of its own allowances, formed once; none where rows are not ordinary, or KL is asked for."""
+        if self._ordinary is None or self.divergence or contract.series is None:
+            return None
+        if self._summed is None or self._summed[0] is not contract:
+            self._summed = contract, contract.series(self._asked_head(contract.needs), self.own(contract.needs))
+        return self._summed[1]
+
+    def own_family(self, contract: Contract) -> Family:
+        """Multiples of all of its own allowances, with the sums that are there."""
+        head, own = self._asked_head(contract.needs), self.own(contract.needs)
+        return SummedFamily(contract=contract, head=head, unit=own, known=self._series(contract))
+
+    def __getitem__(self, rows: Tensor) -> Self:
+        """The same for some rows, the sums of series apart."""
+        kept, self._summed = self._summed, None
+        part = super().__getitem__(rows)
+        self._summed = kept
+        return part
 
     @cached_property
     def _rounding(self) -> Allowances:
