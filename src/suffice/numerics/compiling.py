@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Hashable
@@ -28,7 +29,13 @@ def traced_constant(function: Function) -> Function:
 
 def has_compiler() -> bool:
     """Whether there is a C++ compiler, which torch.compile needs on a CPU."""
-    return shutil.which("g++") is not None or shutil.which("clang++") is not None
+    return _has_compiler(os.environ.get("PATH"), shutil.which)
+
+
+@cache
+def _has_compiler(_path: str | None, which: Callable[[str], str | None]) -> bool:
+    """Looked for once a search path: it takes as long as a small program."""
+    return which("g++") is not None or which("clang++") is not None
 
 
 def run_compiled(program: Callable[..., Found], constants: tuple[Hashable, ...], inputs: tuple[Tensor, ...]) -> Found:
@@ -55,9 +62,14 @@ def run_compiled(program: Callable[..., Found], constants: tuple[Hashable, ...],
 
 @cache
 def _compiled(program: Callable[..., Any], constants: tuple[Hashable, ...], dtype: torch.dtype) -> Any:
+    @traced_constant
+    def held() -> tuple[Hashable, ...]:
+        # a float that a closure holds would be an input of the compiled code, and its square a power in every loop
+        return constants
+
     def with_proof(*inputs: Tensor) -> tuple[Any, bool]:
         # a constant of the trace: true in compiled code, and false wherever this line is run as it stands
-        return program(*constants, *inputs), torch.compiler.is_compiling()
+        return program(*held(), *inputs), torch.compiler.is_compiling()
 
     # recompilations are counted by code object
     words = "_".join(str(word) for word in (program.__name__, *constants, dtype))

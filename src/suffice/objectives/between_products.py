@@ -1,16 +1,22 @@
-"""The contrastive objective under an order of the ladder between its two matrix products: eager, or compiled."""
+"""The contrastive objective under an order of the ladder between its two matrix products: eager, or compiled.
+
+Both do the same sums. Compiled code forms anew in every row what its program forms of a class, and a loop of its own for
+each scatter and gather: it is given what depends on classes alone, and has masks instead.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from suffice.numerics.compensated import squared_radius
-from suffice.numerics.softmax import at_class, softmax, total_over_classes, without
+from suffice.numerics.compensated import squared_radius, two_product
+from suffice.numerics.softmax import at_class, class_mask, softmax, total_over_classes, without
 from suffice.pairs import ladder
 
-__all__ = ["between_products"]
+__all__ = ["ClassTerms", "between_products", "class_terms", "in_one_pass"]
 
 
 def between_products(
@@ -50,5 +56,63 @@ def between_products(
         "margin": best - second,
         "prediction": prediction,
         "pulls": weights * k,
+        "along": weights.sum(dim=1, keepdim=True),
+    }
+
+
+class ClassTerms(NamedTuple):
+    """What `in_one_pass` takes of every class: k and c, k^2 as two floats, and the terms of s(k) in a difference."""
+
+    k: Float[Tensor, " classes"]
+    c: Float[Tensor, " classes"]
+    square: Float[Tensor, " classes"]
+    lost: Float[Tensor, " classes"]
+    radius: Float[Tensor, " classes"]
+    inverse: Float[Tensor, " classes"]
+    inverse_sum: Float[Tensor, " classes"]
+    theta: Float[Tensor, " classes"]
+
+
+def class_terms(order: int, nu: float, k: Float[Tensor, " classes"], c: Float[Tensor, " classes"]) -> ClassTerms:
+    """Those of a bank."""
+    at = ladder.endpoint(order, nu, torch.hypot(k, torch.full_like(k, nu)))
+    return ClassTerms(k, c, *two_product(k, k), at.radius, at.inverse, at.inverse_sum, at.theta)
+
+
+def in_one_pass(
+    order: int,
+    nu: float,
+    mu_phi: Float[Tensor, "queries classes"],
+    phi_squared: Float[Tensor, "queries 1"],
+    y: Int[Tensor, " queries"],
+    *terms: Float[Tensor, " classes"],
+) -> dict[str, Tensor]:
+    """The same as `between_products`, for the compiler: `terms` are the `ClassTerms`."""
+    of = ClassTerms(*terms)
+    gaps = torch.maximum(torch.addcmul(phi_squared, mu_phi, 2 * of.k), -of.square)
+    r_squared = squared_radius(of.k, gaps, (of.square, of.lost))
+    smooth = None if nu >= 2 else ladder.slope(order, nu, r_squared)
+    s_r = torch.sqrt(r_squared + nu * nu)
+    inverse = s_r.reciprocal()
+    coefficients = () if order == 1 else tuple(ladder.potential_coefficients(order, nu))
+    at = ladder.Endpoint(nu, coefficients, of.radius, of.inverse, of.inverse_sum, of.theta)
+    scores = ladder.difference_from_radii(at, s_r, gaps / (s_r + of.radius), inverse) + of.c
+    slopes = ladder.slope_from_radii(order, nu, s_r, inverse) if smooth is None else smooth
+    best, prediction = scores.max(dim=1, keepdim=True)
+    is_best, is_target = class_mask(prediction.squeeze(1), scores.shape[1]), class_mask(y, scores.shape[1])
+    shifted = scores - best
+    exponentials = shifted.exp()
+    rest = total_over_classes(torch.where(is_best, 0.0, exponentials))
+    log_pi = shifted - rest.log1p()
+    # in units of the largest probability; the target's weight is minus the sum of the others
+    others = torch.where(is_target, 0.0, exponentials)
+    weights = torch.where(is_target, -total_over_classes(others), others) * (slopes / (1 + rest))
+    return {
+        "scores": scores,
+        "log_probabilities": log_pi,
+        "loss": -at_class(log_pi, y),
+        "margin": best.squeeze(1) - torch.where(is_best, -torch.inf, scores).amax(dim=1),
+        "prediction": prediction.squeeze(1),
+        "pulls": weights * of.k,
         "along": weights.sum(dim=1, keepdim=True),
     }

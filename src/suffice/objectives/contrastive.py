@@ -12,7 +12,7 @@ from torch import Tensor
 
 from suffice.numerics.compiling import run_compiled
 from suffice.numerics.softmax import at_class, log_softmax, total_over_classes, without
-from suffice.objectives.between_products import between_products
+from suffice.objectives.between_products import ClassTerms, between_products, class_terms, in_one_pass
 from suffice.pairs.base import Pair
 from suffice.pairs.debye import DebyePair
 from suffice.pairs.domain import check_domain
@@ -62,7 +62,9 @@ def evaluate(states: States, pair: Pair, *, compiled: bool = False) -> Evaluatio
             raise ValueError("Expected a DebyePair, and states without gradients, to be compiled; use compiled=False")
         return _joined(states, (_evaluate(part, pair) for part in states.chunks()))
     check_domain(pair.order, states.bank.nu)
-    return _joined(states, (_evaluate_order(part, pair.order, compiled) for part in states.chunks()))
+    bank = states.bank
+    terms = class_terms(pair.order, bank.nu, bank.concentrations, bank.biases) if compiled else None
+    return _joined(states, (_evaluate_order(part, pair.order, terms) for part in states.chunks()))
 
 
 def _differentiable(states: States) -> bool:
@@ -89,21 +91,20 @@ def _joined(states: States, parts: Iterator[Evaluation]) -> Evaluation:
     return Evaluation(**whole)
 
 
-def _evaluate_order(states: States, order: int, compiled: bool) -> Evaluation:
-    """One chunk under an order of the ladder."""
+def _evaluate_order(states: States, order: int, terms: ClassTerms | None) -> Evaluation:
+    """One chunk under an order of the ladder; compiled if the `terms` of its classes are given."""
     bank, tau = states.bank, states.temperature[:, None]
     phi = states.features / tau
-    squares = (phi * phi).sum(dim=1, keepdim=True)
-    inputs = phi @ bank.directions.T, squares, bank.concentrations, bank.biases, states.labels
-    if compiled:
-        found = dict(run_compiled(between_products, (order, bank.nu), inputs))
+    inner, squares = phi @ bank.directions.T, torch.linalg.vecdot(phi, phi)[:, None]
+    if terms is None:
+        found = between_products(order, bank.nu, inner, squares, bank.concentrations, bank.biases, states.labels)
     else:
-        found = between_products(order, bank.nu, *inputs)
+        found = dict(run_compiled(in_one_pass, (order, bank.nu), (inner, squares, states.labels, *terms)))
     if not torch.isfinite(found["loss"]).all():
         # inputs that are too large: refused in words, by what looks at every radius
         return _evaluate(states, DebyePair(order=order))
     pulls, along = found.pop("pulls"), found.pop("along")
-    return Evaluation(**found, gradient=(pulls @ bank.directions + along * phi) / tau)
+    return Evaluation(**found, gradient=torch.mm(pulls, bank.directions).addcmul_(along, phi).div_(tau))
 
 
 def _check(states: object, *pairs: object) -> None:

@@ -28,7 +28,7 @@ _LEAST = 2.0**-960
 class SummedFamily(SoftmaxFamily):
     """Multiples of allowances whose sums over classes are formed already."""
 
-    known: Series | None = None
+    summed: Series | None = None
 
     def __getitem__(self, rows: Tensor) -> SoftmaxFamily:
         """The family of some rows, without its sums."""
@@ -36,8 +36,8 @@ class SummedFamily(SoftmaxFamily):
         return SoftmaxFamily(contract=self.contract, head=self.head[rows], unit=self.unit[rows], beside=beside)
 
     def series(self) -> Series | None:
-        """What is known, or the contract's."""
-        return SoftmaxFamily.series(self) if self.known is None else self.known
+        """Those sums, or the contract's series."""
+        return SoftmaxFamily.series(self) if self.summed is None else self.summed
 
 
 def bounds_by_series(series: Series, head: SoftmaxHead, own: Allowances) -> tuple[Bounds, Bool[Tensor, " queries"]]:

@@ -292,7 +292,7 @@ class ExecutedRealized(Realized):
     def own_family(self, contract: Contract) -> Family:
         """Multiples of all of its own allowances, with the sums that are there."""
         head, own = self._asked_head(contract.needs), self.own(contract.needs)
-        return SummedFamily(contract=contract, head=head, unit=own, known=self._series(contract))
+        return SummedFamily(contract=contract, head=head, unit=own, summed=self._series(contract))
 
     def __getitem__(self, rows: Tensor) -> Self:
         """The same for some rows, the sums of series apart."""
