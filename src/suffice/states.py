@@ -17,6 +17,9 @@ __all__ = ["ClassBank", "Geometry", "States", "class_labels", "float64_array", "
 
 # Working tensors are [rows, classes] of about this many entries: a few of them fit into a core's cache.
 _CHUNK_ENTRIES = 131_072
+# With fewer rows than these a product is a pass over the directions' memory: there are as many while four times the
+# entries allow it.
+_LEAST_ROWS = 8
 _WORST_NORM_ERROR = 1e-3
 
 
@@ -133,7 +136,8 @@ class States:
         object.__setattr__(self, "features", f)
         object.__setattr__(self, "labels", class_labels(labels, len(f), bank.num_classes, bank.directions))
         object.__setattr__(self, "temperature", tau)
-        object.__setattr__(self, "chunk", max(1, _CHUNK_ENTRIES // bank.num_classes))
+        rows = min(_LEAST_ROWS, 4 * _CHUNK_ENTRIES // bank.num_classes)
+        object.__setattr__(self, "chunk", max(1, rows, _CHUNK_ENTRIES // bank.num_classes))
 
     @property
     def num_classes(self) -> int:

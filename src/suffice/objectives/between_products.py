@@ -1,7 +1,7 @@
 """The contrastive objective under an order of the ladder between its two matrix products: eager, or compiled.
 
-Both do the same sums. Compiled code forms anew in every row what its program forms of a class, and a loop of its own for
-each scatter and gather: it is given what depends on classes alone, and has masks instead.
+Both do the same sums. Compiled code forms anew in every row what its program forms of a class, and it has a loop of its
+own for each scatter and gather: it is given what depends on classes alone, and masks instead.
 """
 
 from __future__ import annotations

@@ -6,14 +6,13 @@ that their sum over classes is one of a few inner products (docs/theory, 8.8).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.numerics.outward import above
+from suffice.numerics.outward import MANY, above
 from suffice.numerics.products import roundings_of_product
 from suffice.numerics.rounding import gamma, smallest_normal, ulps, unit_roundoff
 from suffice.numerics.softmax import at_class, without
@@ -40,9 +39,9 @@ def ordinary_after(rows: OrdinaryRows, placed: Placed, model: str) -> After:
     farthest = bank.concentrations.max() + length
     gradient = _gradient_error(rows, softmax, others, shift, model) + underflow(bank, farthest, tau, torch.float64)
     return After(
-        loss=above(softmax.of_loss),
-        probability=above(softmax.of_probability),
-        gradient=above(gradient / tau),
+        loss=above(softmax.of_loss, MANY),
+        probability=above(softmax.of_probability, MANY),
+        gradient=above(gradient / tau, MANY),
     )
 
 

@@ -1,0 +1,80 @@
+"""Distances from the mean of class gradients, by the executed gradient: never below the exact ones, and close."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from flint import arb, ctx
+
+import suffice as sf
+from suffice.realizations.executed.center import distances_from_gradient
+from suffice.realizations.executed.program import execute
+from suffice.realizations.executed.realization import ExecutedRealized
+from suffice.truth import surrogate
+from tests.realizations.executed.judging import unit_rows
+from tests.realizations.executed.test_ordinary import careful, states_of
+
+
+def _peaked(bias: float) -> sf.States:
+    """One class holds nearly all of the mass, and is the target of the first row."""
+    g = torch.Generator().manual_seed(8)
+    biases = [0.0, 0.0, bias, 0.0, 0.0, 0.0]
+    bank = sf.ClassBank(unit_rows(g, 6, 30), [20.0 + j for j in range(6)], biases)
+    return sf.States(bank, 0.1 * unit_rows(g, 2, 30), [2, 4], 1.0)
+
+
+def _exact(states: sf.States, n: int, order: int, radii: list[float], scores: list[float]) -> list[arb]:
+    """|hhat_j - c| of the exact softmax of the executed scores, and of the formula at the executed radii."""
+    bank, nu = states.bank, states.bank.nu
+    u = [arb(x) / arb(states.temperature[n].item()) for x in states.features[n].tolist()]
+    vectors = []
+    for row, k, r in zip(bank.directions.tolist(), bank.concentrations.tolist(), radii, strict=True):
+        length = sum((arb(m) ** 2 for m in row), arb(0)).sqrt()
+        slope = surrogate.ratio(order, nu, r, bits=400) / arb(r)
+        vectors.append([slope * (arb(k) * arb(m) / length + x) for m, x in zip(row, u, strict=True)])
+    shares = [arb(q).exp() for q in scores]
+    total = sum(shares, arb(0))
+    center = [sum((s * v[i] for s, v in zip(shares, vectors, strict=True)), arb(0)) / total for i in range(len(u))]
+    return [sum(((x - c) ** 2 for x, c in zip(v, center, strict=True)), arb(0)).sqrt() for v in vectors]
+
+
+@pytest.mark.parametrize("order", [2, 5])
+def test_they_are_at_least_the_exact_ones(order: int) -> None:
+    """Flat, and with one class that has all but 1e-3, 1e-9 or 1e-86 of the mass."""
+    for states in (states_of(1, queries=3, classes=5, dim=16), *map(_peaked, (0.0, 9.0, 22.0, 200.0))):
+        executed = execute(states, order)
+        made = ExecutedRealized(states, executed, sf.DebyePair(order=order))
+        assert made._ordinary is not None
+        for n in range(len(states)):
+            with ctx.workprec(900):
+                radii, scores = made.geometry.radii[n].tolist(), executed.scores[n].tolist()
+                for j, exact in enumerate(_exact(states, n, order, radii, scores)):
+                    assert exact <= made.distances[n, j].item()
+
+
+def test_they_are_those_of_the_careful_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To what squares that cancel were raised by there."""
+    wrong = 0
+    for seed in range(8):
+        states = states_of(seed, classes=20, tau=0.5)
+        executed = execute(states, 2)
+        made, slow = ExecutedRealized(states, executed, sf.DebyePair()), careful(monkeypatch, states, executed)
+        assert (made.distances <= slow.distances * (1 + 1e-9)).all()
+        assert (made.distances >= slow.distances * (1 - 1e-7)).all()
+        wrong += int((made.top != states.labels).sum())
+    assert wrong > 10
+
+
+def test_a_top_class_that_is_all_of_the_mean_is_left_alone() -> None:
+    """Its distance is 1e-9 of the vectors: rounding, by a difference; and the target's own is none."""
+    states = _peaked(22.0)
+    made = ExecutedRealized(states, execute(states, 2), sf.DebyePair())
+    assert made._ordinary is not None
+    assert made.after is not None
+    _, rough = distances_from_gradient(made._ordinary, made._placed, made.after.gradient)
+    assert rough.tolist() == [False, True]
+    direct = torch.linalg.vector_norm(made.executed.gradient[0])
+    assert made.distances[0, 2] <= direct * (1 + 1e-9)
+    # filled in by the mean itself
+    assert made.distances[1, 2] < 1e-8
+    torch.testing.assert_close(made.distances[1:], made[torch.tensor([1])]._distances(), rtol=1e-9, atol=0)
