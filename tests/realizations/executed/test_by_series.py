@@ -59,8 +59,19 @@ def test_wide_enclosures_are_not_used() -> None:
 
 
 def test_a_tie_uses_all_of_the_margin() -> None:
-    states = states_of(6)
-    bank = states.bank
+    """Also among thousands of classes, where the log-probabilities may be off by more than any score."""
+    bank = states_of(6, classes=3000).bank
+    again = torch.tensor([0, *range(3000)])
+    many = sf.ClassBank(bank.directions[again], bank.concentrations[again], 0 * bank.biases[again])
+    many_tied = sf.States(many, bank.directions[:1], [0], 0.05)
+    made, series = _made(many_tied, CENTERED, order=6)
+    head, own = made._asked_head(CENTERED.needs), made.own(CENTERED.needs)
+    assert head.log_error is not None
+    assert own.to_top is not None
+    assert own.to_top[0, :2].max() < head.log_error
+    assert not bounds_by_series(series, head, own)[0].prediction.any()
+
+    bank = states_of(6).bank
     twice = sf.ClassBank(bank.directions[[0, 0, 1, 2]], bank.concentrations[[0, 0, 1, 2]], bank.biases[[0, 0, 1, 2]])
     tied = sf.States(twice, bank.directions[[0, 0]], [0, 2], 0.05)
     made, series = _made(tied, CENTERED)

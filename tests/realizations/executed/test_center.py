@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from flint import arb, ctx
@@ -38,6 +40,15 @@ def _exact(states: sf.States, n: int, order: int, radii: list[float], scores: li
     return [sum(((x - c) ** 2 for x, c in zip(v, center, strict=True)), arb(0)).sqrt() for v in vectors]
 
 
+def _holds(states: sf.States, made: ExecutedRealized, distances: torch.Tensor) -> None:
+    """Against Arb."""
+    for n in range(len(states)):
+        with ctx.workprec(900):
+            radii, scores = made.geometry.radii[n].tolist(), made.executed.scores[n].tolist()
+            for j, exact in enumerate(_exact(states, n, made.pair.order, radii, scores)):
+                assert exact <= distances[n, j].item()
+
+
 @pytest.mark.parametrize("order", [2, 5])
 def test_they_are_at_least_the_exact_ones(order: int) -> None:
     """Flat, and with one class that has all but 1e-3, 1e-9 or 1e-86 of the mass."""
@@ -45,11 +56,7 @@ def test_they_are_at_least_the_exact_ones(order: int) -> None:
         executed = execute(states, order)
         made = ExecutedRealized(states, executed, sf.DebyePair(order=order))
         assert made._ordinary is not None
-        for n in range(len(states)):
-            with ctx.workprec(900):
-                radii, scores = made.geometry.radii[n].tolist(), executed.scores[n].tolist()
-                for j, exact in enumerate(_exact(states, n, order, radii, scores)):
-                    assert exact <= made.distances[n, j].item()
+        _holds(states, made, made.distances)
 
 
 def test_they_are_those_of_the_careful_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,6 +70,30 @@ def test_they_are_those_of_the_careful_way(monkeypatch: pytest.MonkeyPatch) -> N
         assert (made.distances >= slow.distances * (1 - 1e-7)).all()
         wrong += int((made.top != states.labels).sum())
     assert wrong > 10
+
+
+def test_vectors_that_are_nearly_equal() -> None:
+    """Distances of a billionth of the vectors: their squares are all rounding."""
+    g = torch.Generator().manual_seed(3)
+    mu = torch.nn.functional.normalize(unit_rows(g, 1, 20) + 1e-9 * unit_rows(g, 8, 20), dim=1)
+    states = sf.States(sf.ClassBank(mu, [50.0] * 8), 0.3 * unit_rows(g, 2, 20), [0, 1], 0.1)
+    made = ExecutedRealized(states, execute(states, 2), sf.DebyePair())
+    assert made._ordinary is not None
+    _holds(states, made, made.distances)
+
+
+def test_gradients_that_are_off_by_their_bound() -> None:
+    """By a thousandth, as is then said: the distances are still above those of the exact gradient."""
+    states = states_of(2, queries=3, classes=6, dim=16)
+    made = ExecutedRealized(states, execute(states, 2), sf.DebyePair())
+    rows = made._ordinary
+    assert rows is not None
+    g = torch.Generator().manual_seed(1)
+    for _ in range(5):
+        off = 1e-3 * unit_rows(g, 3, 16)
+        rows.executed = dataclasses.replace(made.executed, gradient=made.executed.gradient + off)
+        found, _ = distances_from_gradient(rows, made._placed, torch.full_like(states.temperature, 1.001e-3))
+        _holds(states, made, found)
 
 
 def test_a_top_class_that_is_all_of_the_mean_is_left_alone() -> None:

@@ -1,4 +1,4 @@
-"""Ordinary rows: allowances that are those of the careful way, hold in Arb class by class, and are for such rows only."""
+"""Ordinary rows: allowances are those of the careful way, and hold in Arb class by class; no other row is taken."""
 
 from __future__ import annotations
 
