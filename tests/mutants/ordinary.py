@@ -147,7 +147,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="ordinary-center-squares",
         file=_CENTER,
-        old="return found.addcmul_(unit, unit, value=_gamma(rows)).sqrt_()",
+        old="found.addcmul_(slopes * slopes, rows.error.of_gap)\n    unit = size + squared.sqrt()[:, None]\n"
+        "    return found.addcmul_(unit, unit, value=_gamma(rows)).sqrt_()",
         new="return found.sqrt_()",
         why="three terms that cancel are rounded",
         kills=(f"{_OF_CENTER}test_vectors_that_are_nearly_equal",),
