@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,8 @@ class Ledger:
     def __init__(self, folder: Path, header: dict[str, Any]) -> None:
         self.folder = folder
         self.results = folder / "results"
+        # names of what this process writes
+        self.written: set[str] = set()
         path = folder / _HEADER
         _check_foreign(folder)
         if path.exists():
@@ -73,6 +75,7 @@ class Ledger:
     def write(self, batch: Batch, columns: dict[str, np.ndarray[Any, Any]]) -> None:
         """Write the results of a batch."""
         write_whole(self.results / result_name(batch), result_bytes(batch, columns))
+        self.written.add(result_name(batch))
 
     def note_bad(self, part: str, bad: list[BadRow]) -> None:
         """Keep what was set aside in one part; rewritten whole whenever the part is read."""
@@ -176,16 +179,21 @@ def _object(path: Path) -> dict[str, Any]:
     return record
 
 
-def read_results(folder: Path, *, judged: bool = False) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
-    """The result files in order, as columns; with `judged` each must have those of verdicts and tolerances."""
-    for table in read_tables(folder, judged=judged):
+def read_results(
+    folder: Path, *, judged: bool = False, ours: Container[str] = ()
+) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
+    """The result files in order, as columns; with `judged` each must have those of verdicts and tolerances.
+
+    `ours` are names of files that this process has written.
+    """
+    for table in read_tables(folder, judged=judged, ours=ours):
         yield {name: np.asarray(table.column(name).to_numpy(zero_copy_only=False)) for name in table.column_names}
 
 
-def read_tables(folder: Path, *, judged: bool = False) -> Iterator[pa.Table]:
+def read_tables(folder: Path, *, judged: bool = False, ours: Container[str] = ()) -> Iterator[pa.Table]:
     """The same as Arrow has them."""
     for path in sorted((folder / "results").glob("*.parquet")):
-        table = read_bounded(path)
+        table = read_bounded(path, ours=path.name in ours)
         _check_columns(path, table.schema, {**_DESCRIBED, **_JUDGED} if judged else _DESCRIBED)
         yield table
 

@@ -149,7 +149,8 @@ def run_audit(
     ENGINES[engine](_unfinished(batches, ledger, tick), plan, finish, ray_address, shared)
     # what workers have written
     fetch_all(out)
-    summary = summarize_results(_shown(read_results(out, judged=True), each), len(ledger.bad_rows()))
+    results = _shown(read_results(out, judged=True, ours=ledger.written), each)
+    summary = summarize_results(results, len(ledger.bad_rows()))
     seconds = time.perf_counter() - began
     where = "built-in" if collection.builtin else shown(collection.path)
     run = {**_machine(), "collection": where, "engine": engine, "seconds": seconds}

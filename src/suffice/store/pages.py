@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ _DATA, _DICTIONARY = 0, 2
 _PLAIN, _BY_DICTIONARY = 0, (2, 8)
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
 _DEEPEST = 12
+# whose structs are kept: a few kilobytes each
+_FOOTERS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +65,20 @@ def _all_chunks(path: Path, names: Sequence[str]) -> list[Chunk]:
             start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
             if start < 4 or content[-4:] != b"PAR1":
                 raise ValueError("no footer")
-            footer, _ = _struct(content, start)
-            return [
-                _chunk(index, name, group[3, _I64], column[3, _STRUCT])
-                for index, group in enumerate(footer[4, _LIST])
-                for name, column in zip(names, group[1, _LIST], strict=True)
-            ]
+            return list(_told(content[start:-8], tuple(names)))
         except (ValueError, IndexError, KeyError, TypeError) as error:
             raise CollectionError(path, "parquet", f"its footer is malformed: {error}") from None
+
+
+@lru_cache(maxsize=_FOOTERS)
+def _told(footer: bytes, names: tuple[str, ...]) -> tuple[Chunk, ...]:
+    """What these bytes say: a part is read for its ids, for its states and for a page, and has one footer."""
+    told, _ = _struct(footer, 0)
+    return tuple(
+        _chunk(index, name, group[3, _I64], column[3, _STRUCT])
+        for index, group in enumerate(told[4, _LIST])
+        for name, column in zip(names, group[1, _LIST], strict=True)
+    )
 
 
 def check_unfolded(path: Path, names: Sequence[str], *, rows: int, size: int) -> None:
