@@ -59,6 +59,15 @@ def test_zero_radius_and_zero_concentration() -> None:
     assert resting.loss.item() == pytest.approx(math.log(3))
 
 
+@pytest.mark.parametrize(
+    ("classes", "rows"), [(2, 65_536), (1000, 131), (16_384, 8), (50_000, 8), (131_072, 4), (600_000, 1)]
+)
+def test_chunks_are_bounded(classes: int, rows: int) -> None:
+    """In entries: eight rows are kept while they are no more than four times as many."""
+    bank = sf.ClassBank(DIRECTIONS[:1].expand(classes, 6), torch.ones(classes))
+    assert sf.States(bank, DIRECTIONS[:1], [0], 1.0).chunk == rows
+
+
 def test_chunks_cover_the_states_in_order() -> None:
     g = torch.Generator().manual_seed(2)
     mu = torch.nn.functional.normalize(torch.randn(2000, 16, generator=g, dtype=torch.float64), dim=1)

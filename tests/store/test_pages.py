@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from suffice.store.manifest import CollectionError
-from suffice.store.pages import _struct, chunks_of, dictionary_bytes, longest_words
+from suffice.store.pages import _struct, _told, chunks_of, dictionary_bytes, longest_words
 
 NAMES = ["word", "number", "bytes"]
 
@@ -29,6 +29,25 @@ def test_plain_pages_and_a_dictionary_of_words(tmp_path: Path) -> None:
     assert dictionary_bytes(tmp_path / "a", chunks_of(tmp_path / "a", NAMES), ("word",)) == 30
     _written(tmp_path / "b", use_dictionary=False)
     assert dictionary_bytes(tmp_path / "b", chunks_of(tmp_path / "b", NAMES), ()) == 0
+
+
+def test_a_footer_is_parsed_once_and_never_another_ones(tmp_path: Path) -> None:
+    """By its bytes: a file that was written anew at the same place has other chunks."""
+    path = tmp_path / "a"
+    _written(path)
+    first, parsed = chunks_of(path, NAMES), _told.cache_info().misses
+    again = chunks_of(path, NAMES)
+    assert again == first
+    assert again is not first
+    assert _told.cache_info().misses == parsed
+    _written(path, row_group_size=500)
+    assert len(chunks_of(path, NAMES)) == 3 * 10 != len(first)
+    # one whose length is no footer's is refused as often as it is read
+    content = path.read_bytes()
+    path.write_bytes(content[:-8] + (5).to_bytes(4, "little") + b"PAR1")
+    for _ in range(2):
+        with pytest.raises(CollectionError, match="its footer is malformed"):
+            chunks_of(path, NAMES)
 
 
 def test_the_longest_word_of_a_dictionary(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import suffice as sf
 from suffice.store import tables
+from suffice.store.manifest import CollectionError
 from suffice.store.tables import read_bounded
 from tests.support.collections import make_states, write
 
@@ -35,6 +36,18 @@ def test_what_is_small_comes_back_as_it_is(tmp_path: Path, compression: str, dic
     path = tmp_path / "part.parquet"
     pq.write_table(_table(), path, compression=compression, use_dictionary=dictionary)
     assert read_bounded(path).equals(_table())
+
+
+def test_ours_are_read_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a look at their pages; and a file that is none is refused all the same."""
+    path = tmp_path / "part.parquet"
+    pq.write_table(_table(), path, compression="zstd")
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "check_unfolded", lambda *_arguments, **_options: pytest.fail("looked at"))
+        assert read_bounded(path, ours=True).equals(_table())
+    path.write_bytes(b"PAR1")
+    with pytest.raises(CollectionError, match="parquet"):
+        read_bounded(path, ours=True)
 
 
 def test_results_of_an_audit_come_back(tmp_path: Path) -> None:
