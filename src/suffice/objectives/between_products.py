@@ -106,7 +106,7 @@ def in_one_pass(
     log_pi = shifted - rest.log1p()
     # in units of the largest probability; the target's weight is minus the sum of the others
     others = torch.where(is_target, 0.0, exponentials)
-    weights = torch.where(is_target, -total_over_classes(others), others) * (slopes / (1 + rest))
+    weights = torch.where(is_target, -total_over_classes(others), others) * (slopes * (1 / (1 + rest)))
     return {
         "scores": scores,
         "log_probabilities": log_pi,

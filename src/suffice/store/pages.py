@@ -210,7 +210,7 @@ def _pages(content: mmap.mmap, chunk: Chunk, *, folded: bool = False) -> Iterato
         at += size
 
 
-def _struct(content: mmap.mmap, at: int, depth: int = 0) -> tuple[Struct, int]:
+def _struct(content: mmap.mmap | bytes, at: int, depth: int = 0) -> tuple[Struct, int]:
     """The fields by number and type, as a decoder finds them, and where the struct ends."""
     fields: Struct = {}
     last = 0
@@ -230,7 +230,7 @@ def _struct(content: mmap.mmap, at: int, depth: int = 0) -> tuple[Struct, int]:
     return fields, at + 1
 
 
-def _value(content: mmap.mmap, at: int, kind: int, depth: int) -> tuple[Any, int]:
+def _value(content: mmap.mmap | bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     match kind:
         case 1 | 2 | 3:
             return content[at], at + 1
@@ -254,7 +254,7 @@ def _value(content: mmap.mmap, at: int, kind: int, depth: int) -> tuple[Any, int
     raise ValueError(f"a field of type {kind}")
 
 
-def _varint(content: mmap.mmap, at: int) -> tuple[int, int]:
+def _varint(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 64, 7):
         byte = content[at]
@@ -265,7 +265,7 @@ def _varint(content: mmap.mmap, at: int) -> tuple[int, int]:
     raise ValueError("a number of more than 64 bits")
 
 
-def _integer(content: mmap.mmap, at: int) -> tuple[int, int]:
+def _integer(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
     """Zigzag: the sign is the lowest bit."""
     value, at = _varint(content, at)
     return (value >> 1) ^ -(value & 1), at
