@@ -169,12 +169,16 @@ class States:
         object.__setattr__(part, "features", self.features.detach())
         return part
 
-    def chunks(self) -> Iterator[States]:
-        """The states in runs of rows whose working tensors fit into cache, so that memory does not grow with N."""
+    def chunks(self, times: int = 1) -> Iterator[States]:
+        """The states in runs of rows whose working tensors fit into cache, so that memory does not grow with N.
+
+        Compiled code has few working tensors, and likes runs that are some `times` as long.
+        """
         if not len(self):
             raise ValueError("Expected at least one state, but got none")
-        for start in range(0, len(self), self.chunk):
-            yield self[start : start + self.chunk]
+        rows = times * self.chunk
+        for start in range(0, len(self), rows):
+            yield self[start : start + rows]
 
     def geometry(self) -> Geometry:
         """D_j = 2 k_j mu_j.f/tau + |f|^2/tau^2, one matrix product; for all of these states at once (see `chunks`)."""
