@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from suffice.store import reader
 from suffice.store.manifest import CollectionError
 from suffice.store.reader import open_collection
 from tests.store.version_1 import as_version_1
@@ -56,3 +57,20 @@ def test_features_that_share_their_bytes_do_not_unfold(tmp_path: Path, version: 
     reason = "20000 features do not fit into" if version == 1 else "expected plain values, but got encoding 7"
     with pytest.raises(CollectionError, match=reason):
         open_collection(path).validate()
+
+
+def test_pages_are_looked_at_once_and_content_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    collection = open_collection(write(tmp_path / "c", make_states()))
+    (part,) = collection.parts
+    looks: list[Path] = []
+    plain = reader.checked_batch_rows
+    monkeypatch.setattr(reader, "checked_batch_rows", lambda path, *rest: looks.append(path) or plain(path, *rest))
+    first, again = (sum(len(batch) for batch in collection.read_part(part)) for _ in range(2))
+    assert first == again == 20
+    assert len(looks) == 1
+    path = collection.folder / part
+    content = bytearray(path.read_bytes())
+    content[40] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CollectionError, match="sha256"):
+        list(collection.read_part(part))

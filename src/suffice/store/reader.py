@@ -100,6 +100,8 @@ class Collection:
         # where its files are, and the manifest that lists them
         self.folder, self.manifest_path = folder, folder / name
         self._bank: tuple[str, Any] | None = None
+        # rows to read of a part at a time, once its pages were looked at: its content is that of the manifest's hash
+        self._rows: dict[str, int] = {}
         # whether this is the collection that ships with the package, and so found without its path
         self.builtin = False
 
@@ -180,7 +182,9 @@ class Collection:
         path = check_file(self.folder, name, record, content=True)
         try:
             with pq.ParquetFile(path) as file:
-                rows, first, left_out = checked_batch_rows(path, file, record, self.manifest.version), 0, None
+                if name not in self._rows:
+                    self._rows[name] = checked_batch_rows(path, file, record, self.manifest.version)
+                rows, first, left_out = self._rows[name], 0, None
                 for table in file.iter_batches(batch_size=rows, use_threads=False):
                     fields = read_columns(path, table, record, first)
                     empty = [field for field, values in fields.items() if values is None]
