@@ -13,7 +13,7 @@ from suffice.contracts.family import SoftmaxFamily
 from suffice.contracts.geometry import GEOMETRY
 from suffice.realizations.executed.by_series import SummedFamily, bounds_by_series
 from suffice.realizations.executed.realization import ExecutedRealized, Execution
-from tests.realizations.executed.test_ordinary import states_of
+from tests.realizations.executed.judging import states_of
 
 NAMES = ("loss", "probability", "gradient", "margin_use")
 

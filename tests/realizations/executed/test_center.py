@@ -13,8 +13,7 @@ from suffice.realizations.executed.center import distances_from_gradient
 from suffice.realizations.executed.program import execute
 from suffice.realizations.executed.realization import ExecutedRealized
 from suffice.truth import surrogate
-from tests.realizations.executed.judging import unit_rows
-from tests.realizations.executed.test_ordinary import careful, states_of
+from tests.realizations.executed.judging import careful, states_of, unit_rows
 
 
 def _peaked(bias: float) -> sf.States:

@@ -11,41 +11,15 @@ from suffice.contracts.bounds import Allowances
 from suffice.contracts.plain import towards
 from suffice.numerics.outward import above
 from suffice.pairs.constants import CLOSED_FORM
-from suffice.realizations.executed import realization
-from suffice.realizations.executed.ordinary import OrdinaryRows, ordinary_rows
-from suffice.realizations.executed.program import Executed, execute
+from suffice.realizations.executed.ordinary import ordinary_rows
+from suffice.realizations.executed.program import execute
 from suffice.realizations.executed.realization import ExecutedRealized, Execution, executed_geometry
 from suffice.truth import surrogate
-from tests.realizations.executed.judging import unit_rows
+from tests.realizations.executed.judging import careful, rows_of, states_of, unit_rows
 from tests.reference.exact import exact_outputs
 from tests.support.executed import adversarial
 
 ORDERS = [1, 2, 3, 6]
-
-
-def states_of(seed: int, queries: int = 8, classes: int = 12, dim: int = 64, tau: float = 0.05) -> sf.States:
-    """Around their class directions, with biases."""
-    g = torch.Generator().manual_seed(seed)
-    mu = unit_rows(g, classes, dim)
-    k = 5 + 200 * torch.rand(classes, generator=g, dtype=torch.float64)
-    labels = torch.randint(0, classes, (queries,), generator=g)
-    features = torch.nn.functional.normalize(mu[labels] + 1.5 * unit_rows(g, queries, dim), dim=1)
-    bank = sf.ClassBank(mu, k, torch.randn(classes, generator=g, dtype=torch.float64))
-    return sf.States(bank, features, labels, tau)
-
-
-def rows_of(states: sf.States, order: int) -> OrdinaryRows:
-    executed = execute(states, order)
-    found = ordinary_rows(states, executed, sf.DebyePair(order=order), executed_geometry(states, executed), "proved")
-    assert found is not None
-    return found
-
-
-def careful(monkeypatch: pytest.MonkeyPatch, states: sf.States, executed: Executed) -> ExecutedRealized:
-    """The same execution the careful way."""
-    with monkeypatch.context() as patch:
-        patch.setattr(realization, "ordinary_rows", lambda *_arguments: None)
-        return ExecutedRealized(states, executed, sf.DebyePair(order=executed.order))
 
 
 @pytest.mark.parametrize("order", ORDERS)

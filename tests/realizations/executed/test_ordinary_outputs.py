@@ -9,8 +9,7 @@ import suffice as sf
 from suffice.realizations.executed.ordinary_outputs import ordinary_after
 from suffice.realizations.executed.program import execute
 from suffice.realizations.executed.realization import ExecutedRealized
-from tests.realizations.executed.judging import unit_rows
-from tests.realizations.executed.test_ordinary import careful, rows_of, states_of
+from tests.realizations.executed.judging import careful, rows_of, states_of, unit_rows
 from tests.reference.exact import actual_errors, bounds_of
 
 
