@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import suffice as sf
 from suffice.realizations.executed.placed import Placed
-from suffice.realizations.executed.realization import Execution
+from suffice.realizations.executed.realization import ExecutedRealized, Execution
 from tests.support.collections import make_states
 
 
@@ -34,3 +36,16 @@ def test_it_is_not_changed() -> None:
     placed = Execution(sf.DebyePair()).at(make_states(2))._placed
     with pytest.raises(AttributeError):
         placed.top = placed.top + 1  # type: ignore[misc]
+
+
+def test_rows_that_left_the_model_have_a_softmax_too() -> None:
+    """Of scores of zero: nothing is known of them, and no number is wrong in itself."""
+    states = make_states(3, 5, 16)
+    executed = Execution(sf.DebyePair()).run(states)
+    gradient = executed.gradient.clone()
+    gradient[1, 0] = torch.inf
+    head = ExecutedRealized(states, replace(executed, gradient=gradient), sf.DebyePair()).head()
+    torch.testing.assert_close(head.log_probabilities.exp().sum(dim=1), torch.ones(3, dtype=torch.float64))
+    whole = ExecutedRealized(states, executed, sf.DebyePair()).head()
+    assert whole.log_probabilities is executed.log_probabilities
+    assert torch.equal(head.log_probabilities[[0, 2]], whole.log_probabilities[[0, 2]])

@@ -132,13 +132,13 @@ def executed_geometry(states: States, executed: Executed) -> Geometry:
     return Geometry(nu=states.bank.nu, concentrations=k, squared_gaps=gaps, radii=squared_radius(k, gaps).sqrt_())
 
 
-def _executed_head(states: States, executed: Executed) -> SoftmaxHead:
+def _executed_head(states: States, executed: Executed, *, masked: bool) -> SoftmaxHead:
     """The softmax of the executed scores, which are the ones that are meant: it alone is off, by its own roundings.
 
-    In float64, and operation by operation, the program has computed the same numbers already.
+    In float64, and operation by operation, the program has computed the same numbers already, but for `masked` rows.
     """
     scores = executed.scores.double()
-    known = executed.dtype == torch.float64 and not executed.compiled
+    known = executed.dtype == torch.float64 and not executed.compiled and not masked
     return SoftmaxHead(
         log_probabilities=executed.log_probabilities if known else log_softmax(scores),
         target=states.labels,
@@ -185,7 +185,7 @@ class ExecutedRealized(Realized):
         self.states = states if bool(inside.all()) else zeroed(states, ~inside)
         self.pair, self.model = pair, model
         self.geometry = executed_geometry(self.states, self._seen)
-        self._head = _executed_head(self.states, self._seen)
+        self._head = _executed_head(self.states, self._seen, masked=self._seen is not executed)
         self._ordinary = ordinary_rows(self.states, self._seen, pair, self.geometry, model)
         if self._ordinary is None:
             self.after = rounding_after(self.states, self._seen, self._placed, self.off, self._own_ratio, model)
