@@ -8,7 +8,7 @@ __all__ = ["MUTANTS"]
 
 _ROWS, _TESTS = "realizations/executed/ordinary.py", "tests/realizations/executed/test_ordinary.py::"
 _OUTPUTS = "realizations/executed/ordinary_outputs.py"
-_CENTER, _SERIES = "realizations/executed/center.py", "realizations/executed/by_series.py"
+_CENTER = "realizations/executed/center.py"
 _SAME = tuple(f"{_TESTS}test_they_are_those_of_the_careful_way[{order}]" for order in (1, 2, 3, 6))
 _ENDS = tuple(f"{_TESTS}test_differences_of_integrals_lose_no_more_than_is_added[{order}]" for order in (3, 4))
 _ONLY = (f"{_TESTS}test_what_is_not_ordinary_goes_the_careful_way",)
@@ -20,8 +20,6 @@ _MOMENTS = (
 _OF_CENTER = "tests/realizations/executed/test_center.py::"
 _DISTANCES = tuple(f"{_OF_CENTER}test_they_are_at_least_the_exact_ones[{order}]" for order in (2, 5))
 _ROUGH = (f"{_OF_CENTER}test_a_top_class_that_is_all_of_the_mean_is_left_alone",)
-_OF_SERIES = "tests/realizations/executed/test_by_series.py::"
-_CONTRACTS = tuple(f"{_OF_SERIES}test_they_are_the_contracts[contract{i}]" for i in (0, 1))
 
 
 def _rows(name: str, old: str, new: str, why: str, kills: tuple[str, ...] = _SAME) -> Mutant:
@@ -168,29 +166,5 @@ MUTANTS: tuple[Mutant, ...] = (
         new="rough[others] = direct < 0",
         why="a distance that is all rounding; outward, but far too large",
         kills=_ROUGH,
-    ),
-    Mutant(
-        name="ordinary-series-raised",
-        file=_SERIES,
-        old="torch.minimum(enclosure.upper * (1 + 3 * slack), getattr(base, name))",
-        new="torch.minimum(enclosure.lower * (1 - 3 * slack), getattr(base, name))",
-        why="the lower end of an enclosure is no bound",
-        kills=_CONTRACTS,
-    ),
-    Mutant(
-        name="ordinary-series-near",
-        file=_SERIES,
-        old="inside &= (enclosure.upper <= enclosure.lower * (1 + _NARROW)) & (enclosure.lower >= _LEAST)",
-        new="inside &= enclosure.lower >= _LEAST",
-        why="bounds that are wide are not the contract's",
-        kills=(f"{_OF_SERIES}test_wide_enclosures_are_not_used",),
-    ),
-    Mutant(
-        name="ordinary-series-tie",
-        file=_SERIES,
-        old="gaps.clamp_min_(0)",
-        new="gaps.abs_()",
-        why="a gap below the rounding of its scores is a tie",
-        kills=(f"{_OF_SERIES}test_a_tie_uses_all_of_the_margin",),
     ),
 )

@@ -12,20 +12,19 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.budgets import Budgets
-from suffice.contracts.base import Contract, Needs, Series
+from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
-from suffice.contracts.family import Family
 from suffice.contracts.sensitivity import Sensitivity, first_order
 from suffice.numerics.compensated import squared_radius
 from suffice.numerics.formats import name_of, smallest_normal
 from suffice.numerics.softmax import log_softmax
 from suffice.objectives.contrastive import radial_slopes
 from suffice.pairs.debye import DebyePair
-from suffice.realizations.analytic import Analytic, pair_name, simple_envelope, softmax_roundings, zeroed
+from suffice.realizations.analytic import Analytic, pair_name, simple_envelope, zeroed
 from suffice.realizations.base import Realized
+from suffice.realizations.class_by_class import softmax_roundings
 from suffice.realizations.distances import class_distances
 from suffice.realizations.endpoints import Endpoints, OwnEnvelope, uniform_allowances
-from suffice.realizations.executed.by_series import SummedFamily, bounds_by_series
 from suffice.realizations.executed.center import distances_from_gradient
 from suffice.realizations.executed.envelope import computed_envelope
 from suffice.realizations.executed.ordinary import ordinary_rows
@@ -173,8 +172,6 @@ class ExecutedRealized(Realized):
     """
 
     _shared = frozenset({"pair", "model"})
-    # a contract and its series at these allowances, once they are formed
-    _summed: tuple[Contract, Series | None] | None = None
     unit_words = "uniform primitive error"
 
     def __init__(self, states: States, executed: Executed, pair: DebyePair, model: str = "proved") -> None:
@@ -265,41 +262,6 @@ class ExecutedRealized(Realized):
                 asked.states, asked._seen, asked._placed, asked.off, asked._own_ratio, asked.model
             )
         return asked
-
-    def _own_bounds(self, contract: Contract) -> Bounds:
-        """By the series of the contract where they are narrow, which the headroom takes as well."""
-        head, own, series = self._asked_head(contract.needs), self.own(contract.needs), self._series(contract)
-        if series is None:
-            return contract.bounds(head, own)
-        found, narrow = bounds_by_series(series, head, own)
-        rows = (~narrow).nonzero().squeeze(1)
-        if not len(rows):
-            return found
-        if len(rows) == len(narrow):
-            return contract.bounds(head, own)
-        rest = contract.bounds(head[rows], own[rows])
-        names = ("loss", "probability", "gradient", "margin_use")
-        return Bounds(**{name: getattr(found, name).index_put((rows,), getattr(rest, name)) for name in names})
-
-    def _series(self, contract: Contract) -> Series | None:
-        """That of its own allowances, formed once; none where rows are not ordinary, or KL is asked for."""
-        if self._ordinary is None or self.divergence or contract.series is None:
-            return None
-        if self._summed is None or self._summed[0] is not contract:
-            self._summed = contract, contract.series(self._asked_head(contract.needs), self.own(contract.needs))
-        return self._summed[1]
-
-    def own_family(self, contract: Contract) -> Family:
-        """Multiples of all of its own allowances, with the sums that are there."""
-        head, own = self._asked_head(contract.needs), self.own(contract.needs)
-        return SummedFamily(contract=contract, head=head, unit=own, summed=self._series(contract))
-
-    def __getitem__(self, rows: Tensor) -> Self:
-        """The same for some rows, the sums of series apart."""
-        kept, self._summed = self._summed, None
-        part = super().__getitem__(rows)
-        self._summed = kept
-        return part
 
     @cached_property
     def _rounding(self) -> Allowances:
