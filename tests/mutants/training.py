@@ -159,6 +159,22 @@ MUTANTS = (
         kills=(f"{_RUNS}test_an_adversary_reaches_the_bound",),
     ),
     Mutant(
+        name="trajectory-enclosed-derived",
+        file=_TRAJECTORY,
+        old="            off = enclosed_error(before, self._last, slopes, way)",
+        new="            off = derived_error(before, self._last, made, way)",
+        why="what is derived of an optimizer says nothing of what it did",
+        kills=(f"{_RUNS}test_whatever_the_optimizer_did_is_in_the_bound",),
+    ),
+    Mutant(
+        name="drift-underflow",
+        file=_DRIFT,
+        old="half = above(distance * lengths / math.sqrt(2), 8, positive=distance > 0)",
+        new="half = above(distance * lengths / math.sqrt(2), 8)",
+        why="a distance that underflows is not zero",
+        kills=("tests/nn/test_drift.py::test_a_distance_that_underflows_is_not_zero",),
+    ),
+    Mutant(
         name="trajectory-apart",
         file=_TRAJECTORY,
         old='apart = _apart(self._last, self._twin) if self.errors == "twin" else 0.0',
@@ -177,8 +193,8 @@ MUTANTS = (
     Mutant(
         name="drift-root-two",
         file=_DRIFT,
-        old="half = above(distance * lengths / math.sqrt(2), 8)",
-        new="half = above(distance * lengths / 2, 8)",
+        old="half = above(distance * lengths / math.sqrt(2), 8, positive=distance > 0)",
+        new="half = above(distance * lengths / 2, 8, positive=distance > 0)",
         why="two rows that move apart make a difference of scores the root of 2 larger",
         kills=("tests/nn/test_drift.py::test_the_worst_head_flips_a_prediction_just_past_the_bound",),
     ),
