@@ -327,6 +327,14 @@ MUTANTS = (
         kills=(f"{_STREAMS}test_errors_are_within_the_bounds_and_the_bounds_within_the_budget",),
     ),
     Mutant(
+        name="streaming-not-finite",
+        file=_STREAMING,
+        old="known = torch.isfinite(loss) & torch.isfinite(made.hidden).all(dim=1)",
+        new="known = torch.ones_like(loss, dtype=torch.bool)",
+        why="nothing is known of a row that is not finite",
+        kills=("tests/nn/test_filtered.py::test_rows_that_are_not_finite_are_not_certified",),
+    ),
+    Mutant(
         name="streaming-label",
         file=_STREAMING,
         old="        some[labels] = True\n",

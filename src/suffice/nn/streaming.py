@@ -113,6 +113,10 @@ def streamed(
             parts.append(left)
             _add(made, here, hidden[here], labels[here], head, pi[rows], classes, scale / head.temperature, room)
     joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in LeftOut.__dataclass_fields__}
+    # nothing is known of a row with a number that is none
+    known = torch.isfinite(loss) & torch.isfinite(made.hidden).all(dim=1)
+    for name in ("hidden", "weights"):
+        joined[name] = torch.where(known, joined[name], torch.inf)
     return Streamed(loss=loss, gradients=made, left_out=LeftOut(**joined))
 
 
