@@ -313,8 +313,8 @@ MUTANTS = (
     Mutant(
         name="streaming-first-part",
         file=_STREAMING,
-        old="sums += above(part @ of, part.shape[1] + 8).double()",
-        new="sums = above(part @ of, part.shape[1] + 8).double()",
+        old="sums += above(found, part.shape[1] + 8).double()",
+        new="sums = above(found, part.shape[1] + 8).double()",
         why="all parts of the sum count",
         kills=(f"{_STREAMS}test_bounds_are_of_all_that_is_left_out",),
     ),
@@ -325,6 +325,14 @@ MUTANTS = (
         new="over = ~((left.hidden <= aims.budget) | (left.weights <= aims.budget))",
         why="both gradients have to be within the budget",
         kills=(f"{_STREAMS}test_errors_are_within_the_bounds_and_the_bounds_within_the_budget",),
+    ),
+    Mutant(
+        name="streaming-narrowed",
+        file=_STREAMING,
+        old="dim=1) if narrowed else part @ of",
+        new="dim=1) if False else part @ of",
+        why="products may be taken in fewer digits than the bound allows for",
+        kills=(f"{_STREAMS}test_bounds_are_no_products_where_these_are_narrowed",),
     ),
     Mutant(
         name="streaming-not-finite",
