@@ -223,6 +223,14 @@ MUTANTS = (
         kills=(f"{_NOISE}test_what_says_nothing_about_noise_is_refused",),
     ),
     Mutant(
+        name="noise-of-no-bias",
+        file="nn/watched.py",
+        old="dim=1) if bias else states.hidden)",
+        new="dim=1))",
+        why="a bias that is not trained has no noise, and a budget from it would be too large",
+        kills=("tests/nn/test_watched.py::test_the_noise_is_that_of_gradients_in_the_parameters",),
+    ),
+    Mutant(
         name="noise-not-estimated",
         file="budgets.py",
         old='"estimated": True}',
