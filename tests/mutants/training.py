@@ -162,7 +162,7 @@ MUTANTS = (
         name="trajectory-enclosed-derived",
         file=_TRAJECTORY,
         old="            off = enclosed_error(before, self._last, slopes, way)",
-        new="            off = derived_error(before, self._last, made, way)",
+        new="            off = derived_error(before, self._last, slopes, way)",
         why="what is derived of an optimizer says nothing of what it did",
         kills=(f"{_RUNS}test_whatever_the_optimizer_did_is_in_the_bound",),
     ),
@@ -173,6 +173,14 @@ MUTANTS = (
         new="half = above(distance * lengths / math.sqrt(2), 8)",
         why="a distance that underflows is not zero",
         kills=("tests/nn/test_drift.py::test_a_distance_that_underflows_is_not_zero",),
+    ),
+    Mutant(
+        name="trajectory-gradient-in-place",
+        file=_TRAJECTORY,
+        old="self.head.weight.grad = made.weight.clone()",
+        new="self.head.weight.grad = made.weight",
+        why="what changes a gradient on its way would change what it is compared with",
+        kills=(f"{_RUNS}test_whatever_the_optimizer_did_is_in_the_bound",),
     ),
     Mutant(
         name="trajectory-apart",

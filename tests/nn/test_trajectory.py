@@ -122,7 +122,7 @@ def test_a_run_that_broke_down_goes_on_and_certifies_nothing(errors: Errors) -> 
     assert run.report(x, y).states.certified == 0  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("errors", ["twin", "enclosed"])
+@pytest.mark.parametrize("errors", ["twin", "enclosed", "derived"])
 def test_whatever_the_optimizer_did_is_in_the_bound(errors: Errors, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the gradient, as clipping would: what comes out is compared, and what was meant says nothing."""
     head = nn.Linear(4, 3)

@@ -48,8 +48,8 @@ class TrajectoryBound:
       that. It assumes nothing of the gradient, which any program may have made.
     - "enclosed": the parameters that came out are compared with one exact step from those before, which float64
       encloses, whatever made them. As dear as the twin and less tight: errors of steps add up, in all directions.
-    - "derived": nothing is computed twice. The bound is from the roundings of the executed gradient; one that is handed
-      in must come with an `allowance`, a proven bound on its distance from the exact one.
+    - "derived": no gradient is computed twice. The bound is from the roundings of the executed one; a gradient that is
+      handed in must come with an `allowance`, a proven bound on its distance from the exact one.
 
     >>> head = nn.Linear(3, 2)
     >>> run = TrajectoryBound(head, torch.optim.SGD(head.parameters(), lr=0.1, weight_decay=0.01))
@@ -106,9 +106,10 @@ class TrajectoryBound:
         self.changed += not self.scheduled and self._rate not in (None, way.rate)
         self._rate, before = way.rate, self._last
         made = self._gradient(features, labels, gradient, allowance)
-        self.head.weight.grad = made.weight
-        if self.head.bias is not None:
-            self.head.bias.grad = made.bias
+        # copies: whatever changes them on the way, what is compared is as it was computed
+        self.head.weight.grad = made.weight.clone()
+        if self.head.bias is not None and made.bias is not None:
+            self.head.bias.grad = made.bias.clone()
         self.optimizer.step()
         self._last = self._parameters()
         growth = most_growth(features, way)
@@ -119,13 +120,12 @@ class TrajectoryBound:
             old, self._twin = self._twin, exact_step(self._twin, slopes, way)
             off = derived_error(old, self._twin, slopes, way)
             self.loss = slopes.loss
-        elif self.errors == "enclosed":
-            # never by what is derived of an optimizer: whatever it did, this is what came out
-            double = gradient is None and features.dtype == torch.float64
-            slopes = made if double else mean_gradient(*_widened(before), features.double(), labels)
-            off = enclosed_error(before, self._last, slopes, way)
         else:
-            off = derived_error(before, self._last, made, way)
+            slopes = made
+            if self.errors == "enclosed" and not (gradient is None and features.dtype == torch.float64):
+                slopes = mean_gradient(*_widened(before), features.double(), labels)
+            # nothing is derived of an optimizer: whatever it did, this is what came out
+            off = enclosed_error(before, self._last, slopes, way)
         # what is not a number is not known
         self._off = _known(above(growth * self._off + off, 4))
         apart = _apart(self._last, self._twin) if self.errors == "twin" else 0.0
