@@ -71,38 +71,46 @@ def speed(
         screen = sf.Quantized(sf.LinearHead(weight), "int8", calibration=hidden[256:512])
         for count in (1, 32, 256):
             h = hidden[:count].contiguous()
-            contenders: dict[str, Callable[[], object]] = {
-                "float32": lambda h=h, w=weight: (h @ w.T).argmax(dim=1),  # type: ignore[misc]
-                "ours": lambda h=h, s=screen: s.argmax(h),  # type: ignore[misc]
-            }
-            if count < 256:
-                few = h.bfloat16()
-                contenders["bfloat16"] = lambda h=few, w=narrow: (h @ w.T).argmax(dim=1)  # type: ignore[misc]
-            best = interleaved(contenders, repeats, clock)
+            best = interleaved(_contenders(screen, weight, h, narrow), repeats, clock)
             found = screen.argmax(h)
             ratios = {f"screened_argmax_vs_{name}": t / best["ours"] for name, t in best.items() if name != "ours"}
             rows = found.exact_rows.double().mean().item()
             print(f"V {classes} p {dim} N {count}: {best['ours'] * 1e3:.1f} ms, {rows:.1f} exact rows", end="")
-            print("".join(f", {name} {value:.2f}" for name, value in ratios.items()))
-        for name, h in _degenerate(hidden).items():
-            best = interleaved(
-                {
-                    "float32": lambda h=h, w=weight: (h @ w.T).argmax(dim=1),  # type: ignore[misc]
-                    "ours": lambda h=h, s=screen: s.argmax(h),  # type: ignore[misc]
-                },
-                2,
-                clock,
-            )
-            print(f"V {classes} p {dim}, {name}: {best['ours'] / best['float32']:.2f} of the float32 product's time")
+            print("".join(f", {name} {value:.2f}" for name, value in ratios.items()), flush=True)
+        giant = hidden[:32].clone()
+        giant[:, 3] = 1e6
+        common, flat = _flat(weight)
+        degenerate = {
+            "zero": (screen, weight, torch.zeros_like(giant)),
+            "one giant channel": (screen, weight, giant),
+            "every row a candidate": (flat, common, hidden[:32].contiguous()),
+            "every row a candidate, N 1": (flat, common, hidden[:1].contiguous()),
+        }
+        for name, (screen, weight, h) in degenerate.items():
+            best = interleaved(_contenders(screen, weight, h), repeats, clock)
+            share = best["ours"] / best["float32"]
+            print(f"V {classes} p {dim}, {name}: {share:.2f} of the float32 product's time", flush=True)
 
 
-def _degenerate(hidden: Tensor) -> dict[str, Tensor]:
-    giant = hidden[:32].clone()
-    giant[:, 3] = 1e6
-    # nearly orthogonal to all rows: every score is about the same
-    small = 1e-3 * hidden[:32] / hidden[:32].norm(dim=1, keepdim=True)
-    flat = small - small.mean(dim=1, keepdim=True)
-    return {"zero": torch.zeros_like(giant), "one giant channel": giant, "flat": flat}
+def _contenders(
+    screen: sf.Quantized, weight: Tensor, h: Tensor, narrow: Tensor | None = None
+) -> dict[str, Callable[[], object]]:
+    found: dict[str, Callable[[], object]] = {
+        "float32": lambda: (h @ weight.T).argmax(dim=1),
+        "ours": lambda: screen.argmax(h),
+    }
+    if narrow is not None:
+        few = h.bfloat16()
+        found["bfloat16"] = lambda: (few @ narrow.T).argmax(dim=1)
+    return found
+
+
+def _flat(weight: Tensor) -> tuple[Tensor, sf.Quantized]:
+    """A head whose rows have a large entry in common: int8 words leave every one of them a candidate, float32 a few."""
+    common = weight / weight.abs().mean()
+    common[:, 0] = 300.0
+    screen = sf.Quantized(sf.LinearHead(common), "int8")
+    return common, screen
 
 
 @app.command()

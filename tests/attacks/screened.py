@@ -17,7 +17,7 @@ from suffice.numerics.integer_products import KERNELS, FloatKernel, IntegerKerne
 from tests.reference.integer_heads import IntegerHead
 from tests.support.screened_heads import KINDS, hard_head
 
-__all__ = ["SCHEMES", "WIDE", "Tally", "attack", "attack_head", "wide_head"]
+__all__ = ["KERNELS", "SCHEMES", "WIDE", "Tally", "attack", "attack_head", "wide_head"]
 
 SCHEMES: dict[str, dict[str, Any]] = {
     "int8": {"scheme": "int8"},
@@ -41,12 +41,14 @@ class Tally:
     states: int = 0
     results: int = 0
     ties: int = 0
+    rows: int = 0
     exact_rows: int = 0
     by_scheme: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        told = f"{self.states} states, {self.results} results, {self.ties} ties, {len(self.wrong)} wrong"
+        told = f"{self.states} states, {self.results} results, {self.ties} ties, {len(self.wrong)} wrong; "
+        told += f"{self.exact_rows} of {self.rows} rows exact"
         return "\n".join([told, *(f"  {name}: {count}" for name, count in self.by_scheme.items()), *self.wrong[:20]])
 
 
@@ -86,6 +88,7 @@ def attack_head(tally: Tally, name: str, head: sf.LinearHead, hidden: Tensor, se
                 }
             for call, (record, right) in found.items():
                 _compare(tally, f"{name}, {scheme}, {kernel.__name__}, {call}", record, right)
+                tally.rows += len(hidden) * head.num_classes
                 tally.by_scheme[scheme] += len(hidden)
 
 
@@ -152,4 +155,3 @@ def wide_head(kind: str, seed: int) -> tuple[sf.LinearHead, Tensor]:
         bias = torch.randn(classes, generator=g).mul_(5).round_()
         bias[torch.randint(1, classes, (classes // 5,), generator=g)] = -torch.inf
     return sf.LinearHead(w, bias), h
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import pytest
@@ -9,7 +10,9 @@ import torch
 
 import suffice as sf
 from suffice.realizations.screening import integers
+from suffice.realizations.screening.floats import float_candidates
 from suffice.realizations.screening.integers import IntegerScreen, doubled_channels
+from suffice.realizations.screening.search import Pairs
 from suffice.realizations.screening.units import Batch, ScaledHead
 from tests.reference.rational_heads import rational_scores
 from tests.support.screened_heads import KINDS, hard_head
@@ -68,21 +71,79 @@ def test_outliers_are_doubled() -> None:
 
 @pytest.mark.parametrize("classes", [2, 63, 64, 65, 200])
 def test_blocks_and_floats_agree_with_rows(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The argmax by block maxima, where some or all states go through the float product, against float64."""
+    """The argmax by block maxima, where none, some or all states go through the float product, against float64."""
     g = torch.Generator().manual_seed(classes)
     w = torch.randn(classes, 16, generator=g) * torch.rand(classes, 1, generator=g)
     hidden = torch.randn(50, 16, generator=g)
     scaled = ScaledHead(sf.LinearHead(w))
     exact = (hidden.double() @ w.double().T).argmax(dim=1)
     screen = IntegerScreen(scaled)
-    for block, share in ((64, 1 / 64), (64, 0.0), (0, 0.0)):
-        monkeypatch.setattr(integers, "_MANY", share)
-        monkeypatch.setattr(integers, "_FEWEST", block)
+    through = []
+
+    def counted(batch: Batch, states: torch.Tensor) -> Pairs:
+        through.append(len(states))
+        return float_candidates(batch, states)
+
+    monkeypatch.setattr(integers, "float_candidates", counted)
+    for fewest, together in ((1000, 0.0), (1, 0.0), (0, 0.0)):
+        monkeypatch.setattr(integers, "_MANY", 0.0)
+        monkeypatch.setattr(integers, "_MANY_TOGETHER", together)
+        monkeypatch.setattr(integers, "_FEWEST", fewest)
         found = screen.argmax(Batch(scaled, hidden.double()))
         assert torch.equal(found.index, exact)
         assert (found.exact_rows >= 1).all()
         assert (found.exact_rows <= classes).all()
         assert not found.ties.any()
+    assert through[-1] == 50
+    assert all(0 < some < 50 for some in through[:-1])
+    assert len(through) == (1 if classes == 2 else 2)
+
+
+def flat_head(classes: int) -> tuple[sf.LinearHead, torch.Tensor]:
+    """Rows with a large entry in common: words of eight bits tell them apart by channel 3 alone, which is not used."""
+    g = torch.Generator().manual_seed(3)
+    w, hidden = torch.randn(classes, 24, generator=g), torch.randn(9, 24, generator=g)
+    w[:, 0] = 300.0
+    w[::2, 3] += 250.0
+    hidden[:, 3] = 0
+    return sf.LinearHead(w), hidden
+
+
+@pytest.mark.parametrize("flat", [9, 5, 4])
+def test_flat_states_are_seen_by_a_sample(flat: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If most are flat then these take no product of integers, and the others one of their own."""
+    head, hidden = flat_head(64 * 64)
+    hidden[flat:, 3] = torch.tensor([10.0, -20.0, 15.0, 30.0, -10.0])[: 9 - flat]
+    scaled = ScaledHead(head)
+    screen = IntegerScreen(scaled)
+    batch = Batch(scaled, hidden.double())
+    asked = []
+    kernel = screen.kernel
+
+    class Counted:
+        rounding, largest, writes = kernel.rounding, kernel.largest, False
+
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            asked.append(len(x))
+            return kernel(x)
+
+    monkeypatch.setattr(screen, "kernel", Counted())
+    found = screen.argmax(batch)
+    assert torch.equal(found.index, (hidden.double() @ head.weight.double().T).argmax(dim=1))
+    assert asked == {9: [], 5: [4], 4: [9]}[flat]
+
+
+def test_threads_share_no_memory() -> None:
+    """One screen, several threads at once: what one has found another one does not overwrite."""
+    g = torch.Generator().manual_seed(5)
+    head = sf.LinearHead(torch.randn(5000, 32, generator=g))
+    hidden = torch.randn(320, 32, generator=g)
+    screen = sf.Quantized(head, "int8")
+    exact = (hidden.double() @ head.weight.double().T).argmax(dim=1)
+    parts = list(torch.arange(320).split(20)) * 6
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda part: screen.argmax(hidden[part]).index, parts))
+    assert all(torch.equal(index, exact[part]) for index, part in zip(found, parts, strict=True))
 
 
 def test_memory_is_bounded() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.numerics.exact_signs import sign_of_products
@@ -16,13 +16,15 @@ from suffice.numerics.rounding import gamma, smallest_normal
 from suffice.objectives.linear import LinearHead
 from suffice.objectives.rows import row_lengths
 
-__all__ = ["Batch", "ScaledHead", "times_power"]
+__all__ = ["Batch", "ScaledHead", "times_power", "unit_lengths"]
 
 _TINY = smallest_normal(torch.float64)
 # Rows within 2^-60 and 2^60 are used as they are.
 _PLAIN_EXPONENT = 60
 # Units are no smaller: half of the power is still a number.
 _LEAST_UNIT = -2040
+# Squares that underflow are together below the square of this.
+_LEAST_LENGTH = 2.0**-500
 # Rows are gathered in pieces of about this many entries.
 _PIECE_ENTRIES = 4_194_304
 
@@ -37,6 +39,13 @@ def times_power(x: Tensor, exponent: Int[Tensor, ...] | int) -> Tensor:
 def _exponent_above(x: Tensor) -> Int[Tensor, ...]:
     """The least e with |x| < 2^e; very low for zero."""
     return torch.where(x == 0, -2200, torch.frexp(x)[1].long())
+
+
+def unit_lengths(x: Float[Tensor, "some dim"]) -> Float[Tensor, " some"]:
+    """Lengths from above of vectors whose entries, each with one rounding, are of size 2^500 at most."""
+    # beside that one: a square, p - 1 sums, a root and the sum here
+    found: Tensor = torch.linalg.vector_norm(x, dim=1)
+    return above(found, x.shape[1] + 12) + _LEAST_LENGTH
 
 
 class ScaledHead:
@@ -89,7 +98,7 @@ class Batch:
         head = scaled.head
         own = _exponent_above(hidden.abs().amax(dim=1))
         self.h = times_power(hidden, -own.clamp_min(-1074)[:, None])
-        self.length = row_lengths(self.h)
+        self.length = unit_lengths(self.h)
         product = own + scaled.exponent
         unit = product
         if scaled.biased:
@@ -99,7 +108,11 @@ class Batch:
             assert temperature is not None
             unit = torch.maximum(unit, _exponent_above((noise * temperature[:, None]).abs().amax(dim=1)))
         self.unit = unit.clamp_min(_LEAST_UNIT)
-        self.factor = times_power(torch.ones_like(self.length), (product - self.unit).clamp_min(-1200))
+        shift = product - self.unit
+        self._shifted = bool(shift.any())
+        self.factor = torch.ones_like(self.length)
+        if self._shifted:
+            self.factor = times_power(self.factor, shift.clamp_min(-1200))
 
     def __len__(self) -> int:
         return len(self.hidden)
@@ -149,7 +162,8 @@ class Batch:
         for start in range(0, len(states), size):
             piece = slice(start, start + size)
             value[piece] = (scaled.rows(classes[piece]) * self.h[states[piece]]).sum(dim=1)
-        value = value * self.factor[states]
+        if self._shifted:
+            value = value * self.factor[states]
         terms = scaled.lengths[classes] * self.reach[states]
         added = self.added(states, classes)
         if added is not None:
@@ -157,7 +171,9 @@ class Batch:
             # noise and bias may cancel
             terms = terms + self._added_size(states, classes)
         error = gamma(dim + 6, torch.float64) * terms + (dim + 8) * 2.0**_PLAIN_EXPONENT * _TINY
-        error = above(error + self.lost[states], 16)
+        error = above(error if self.noise is None else error + self.lost[states], 16)
+        if not scaled.biased:
+            return Exact(value=value, error=error)
         masked = scaled.head.masked[classes]
         return Exact(value=torch.where(masked, -torch.inf, value), error=torch.where(masked, 0.0, error))
 
@@ -181,8 +197,9 @@ class Batch:
     def compare(self, state: int, one: int, other: int) -> int:
         """The sign of the exact score of class `one` minus that of `other`, by one exact sum of all terms."""
         head = self.scaled.head
-        h = self.hidden[state].tolist()
-        rows = head.rows(torch.tensor([one, other])).tolist()
+        kept = self.hidden[state].nonzero()[:, 0]
+        h = self.hidden[state, kept].tolist()
+        rows = head.rows(torch.tensor([one, other]))[:, kept].tolist()
         a = [*rows[0], *(-x for x in rows[1])]
         b = [*h, *h]
         short = self.short
@@ -199,8 +216,16 @@ class Batch:
             short = False
         return sign_of_products(a, b, short=short)
 
-    def same_rows(self, one: int, others: Int[Tensor, " some"]) -> Bool[Tensor, " some"]:
-        """Classes whose rows and biases are those of `one`, number by number: their products tie."""
+    def alike(self, state: int, classes: Int[Tensor, " some"]) -> list[int]:
+        """A number for each class; classes that have the same one have the same score, term by term.
+
+        That is, the same bias and the same row where the hidden vector is not zero, and no noise.
+        """
+        if self.noise is not None:
+            return list(range(len(classes)))
         head = self.scaled.head
-        rows = head.weight[others]
-        return (rows == head.weight[one]).all(dim=1) & (head.bias[others] == head.bias[one])
+        kept = self.hidden[state].nonzero()[:, 0]
+        rows = head.weight[classes] if len(kept) == head.dim else head.weight[classes[:, None], kept]
+        terms = torch.cat([rows.double(), head.bias[classes][:, None]], dim=1)
+        numbers: list[int] = torch.unique(terms, dim=0, return_inverse=True)[1].tolist()
+        return numbers
