@@ -29,7 +29,7 @@ def test_random_products_are_exact(kernel: type[IntegerKernel], dim: int) -> Non
         pytest.skip("this machine has no such kernel")
     g = torch.Generator().manual_seed(dim)
     words = torch.randint(-kernel.largest, kernel.largest + 1, (70, dim), generator=g, dtype=torch.int8)
-    x = torch.randint(-WORD, WORD + 1, (9, dim), generator=g).float()
+    x = torch.randint(-WORD, WORD + 1, (9, dim), generator=g, dtype=torch.int8)
     made = kernel(words)
     exact = x.double() @ words.double().T
     memory = torch.full((9, 70), 5, dtype=torch.int32)
@@ -52,8 +52,8 @@ def test_a_kernel_is_found_for_every_length(dim: int) -> None:
 def test_the_float_kernel_widens_where_sums_leave_float32() -> None:
     dim = 2**24 // (WORD * FloatKernel.largest) + 1
     words = torch.full((2, dim), 64, dtype=torch.int8)
-    x = torch.full((1, dim), 127.0)
-    x[0, 0] = 126.0
+    x = torch.full((1, dim), 127, dtype=torch.int8)
+    x[0, 0] = 126
     assert FloatKernel(words)(x)[0, 0].item() == 64 * (127 * dim - 1)
     assert not FloatKernel.available(2**53)
 

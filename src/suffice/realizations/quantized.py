@@ -276,13 +276,15 @@ def _hidden(head: LinearHead, value: Real, name: str = "hidden") -> Float[Tensor
 
 
 def _gathered(parts: list[Found]) -> Screened:
-    index = torch.cat([x.index for x in parts])
-    return Screened(
-        index=index,
-        exact_rows=torch.cat([x.exact_rows for x in parts]),
-        ties=torch.cat([x.ties for x in parts]),
-        certified=torch.ones(len(index), dtype=torch.bool),
-    )
+    found = parts[0]
+    if len(parts) > 1:
+        found = Found(
+            index=torch.cat([x.index for x in parts]),
+            exact_rows=torch.cat([x.exact_rows for x in parts]),
+            ties=torch.cat([x.ties for x in parts]),
+        )
+    certified = torch.ones(len(found.index), dtype=torch.bool)
+    return Screened(index=found.index, exact_rows=found.exact_rows, ties=found.ties, certified=certified)
 
 
 def _same_head(one: LinearHead, other: LinearHead) -> bool:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Int8
 from torch import Tensor
 
 from suffice.numerics.integer_products import WORD, IntegerKernel, integer_kernel
@@ -40,15 +40,20 @@ _FEWEST_BLOCKS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Words:
-    """h = t x + e: columns of x, t, and |e| and |h| from above."""
+    """h = t x + e: columns of x, t, and |h| and |e| from above.
 
-    x: Float[Tensor, "queries columns"]
+    `error` has room for roundings of scores, relative to s |k_j| |t x|, which is s |k_j| (|h| + |e|) at most.
+    """
+
+    x: Int8[Tensor, "queries columns"]
     t: Float[Tensor, " queries"]
     error: Float[Tensor, " queries"]
     reach: Float[Tensor, " queries"]
 
     def in_units(self, batch: Batch) -> _Words:
         """The same in the units of the states' scores."""
+        if not batch.shifted:
+            return self
         error = above(self.error * batch.factor, 2) + _TINY
         return _Words(x=self.x, t=self.t * batch.factor, error=error, reach=batch.reach)
 
@@ -82,10 +87,12 @@ class IntegerScreen:
         head, dim = scaled.head, scaled.head.dim
         more = torch.zeros(dim, dtype=torch.int64) if calibration is None else doubled_channels(calibration, extra)
         self._cap = (WORD * (1 + more)).double()
-        self._copied = torch.repeat_interleave(torch.arange(dim), more)
+        copied = torch.repeat_interleave(torch.arange(dim), more)
         copies = [torch.arange(1, int(count) + 1) for count in more[more > 0]]
-        self._taken = torch.cat(copies).double() * WORD if copies else torch.empty(0, dtype=torch.float64)
-        kernel = integer_kernel(dim + len(self._copied))
+        # columns, and what those before have of a channel's number
+        self._columns = torch.cat([torch.arange(dim), copied])
+        self._taken = torch.cat([torch.zeros(dim, dtype=torch.int64), *copies]).double() * WORD
+        kernel = integer_kernel(len(self._columns))
 
         peaks = torch.cat([scaled.rows(block).abs().amax(dim=1) for block in head.blocks()])
         order = peaks.argsort(descending=True)
@@ -95,7 +102,7 @@ class IntegerScreen:
         # any positive number of 24 bits would do
         scale = (peaks[padded].view(blocks, _BLOCK).amax(dim=1) / kernel.largest).float()
         self._scale = scale.clamp_min(torch.finfo(torch.float32).tiny).double()
-        words = torch.empty(len(padded), dim + len(self._copied), dtype=torch.int8)
+        words = torch.empty(len(padded), len(self._columns), dtype=torch.int8)
         residual = torch.empty(len(padded), dtype=torch.float64)
         length = torch.empty_like(residual)
         step = max(_BLOCK, (4_194_304 // dim) // _BLOCK * _BLOCK)
@@ -107,7 +114,7 @@ class IntegerScreen:
             words[part, :dim] = k.to(torch.int8)
             residual[part] = row_lengths(rows - s * k)
             length[part] = above(row_lengths(k) * s[:, 0], 2)
-        words[:, dim:] = words[:, self._copied]
+        words[:, dim:] = words[:, copied]
         self.kernel: IntegerKernel = kernel(words)
         sampled = torch.arange(_SAMPLE) * blocks // _SAMPLE if blocks >= _FEWEST_BLOCKS else torch.arange(0)
         rows = (sampled[:, None] * _BLOCK + torch.arange(_BLOCK)).flatten()
@@ -126,27 +133,26 @@ class IntegerScreen:
         t = (h.abs() / self._cap).amax(dim=1).float().clamp_min(torch.finfo(torch.float32).tiny).double()
         x = (h / t[:, None]).round_().clamp_(-self._cap, self._cap)
         error = unit_lengths(h - x * t[:, None])
-        columns = x.clamp(-WORD, WORD)
-        if len(self._copied):
-            more = x[:, self._copied]
-            columns = torch.cat([columns, (more.abs() - self._taken).clamp_(0, WORD).copysign_(more)], dim=1)
-        return _Words(x=columns.float(), t=t, error=error, reach=batch.length)
+        x = x[:, self._columns]
+        columns = (x - x.clamp(-self._taken, self._taken)).clamp_(-WORD, WORD)
+        # an approximate score is at most 1 + 2^-20 times as large as s |k_j| |t x|
+        rounding = (1 + 2.0**-20) * (self.kernel.rounding + 8 * _U)
+        error = above(error + rounding * (batch.length + error), 4)
+        return _Words(x=columns.to(torch.int8), t=t, error=error, reach=batch.length)
 
-    def _allowance(self, residual: Tensor, length: Tensor, size: Tensor, reach: Tensor, error: Tensor) -> Tensor:
+    def _allowance(self, residual: Tensor, length: Tensor, reach: Tensor, error: Tensor) -> Tensor:
         """|r_j| |h| + s |k_j| |e|, the kernel's rounding, and those of the scores and of what is added to them."""
-        total = residual * reach + length * error + (self.kernel.rounding + 8 * _U) * size + _TINY
-        return above(total, 8)
+        return above((residual * reach).addcmul_(length, error), 8).add_(_TINY)
 
     def approximate(self, batch: Batch) -> Approximate:
         """Scores and allowances of all classes, in their own order."""
         words = self._words(batch)
         classes = self._classes[: self._count]
         scale = self._scale.repeat_interleave(_BLOCK)[: self._count]
-        product = self.kernel(words.x)[:, : self._count].double() * scale * words.t[:, None]
+        product = self.kernel(words.x)[:, : self._count] * scale * words.t[:, None]
         allowance = self._allowance(
             self._residual.flatten()[: self._count],
             self._length.flatten()[: self._count],
-            product.abs(),
             words.reach[:, None],
             words.error[:, None],
         )
@@ -170,6 +176,10 @@ class IntegerScreen:
             pairs = float_candidates(batch, every[flat])
             if len(rest):
                 pairs = _joined(pairs, self._candidates(batch, rest, words.of(rest)))
+        if torch.equal(pairs.states, every):
+            # the leader alone is left of each
+            none = torch.zeros(len(batch), dtype=torch.bool)
+            return Found(index=pairs.classes, exact_rows=torch.ones_like(every), ties=none)
         fewer = narrowed(batch, pairs)
         found = argmax_among(batch, fewer)
         if fewer is pairs:
@@ -185,14 +195,14 @@ class IntegerScreen:
         scale, residual, length = self._sampled
         if not len(scale):
             return None
-        scores = self._sample(words.x).double() * (scale * words.t[:, None])
+        scores = self._sample(words.x) * (scale * words.t[:, None])
         d = (residual * words.reach[:, None]).addcmul_(length, words.error[:, None])
         low = (scores - d).amax(dim=1, keepdim=True)
         flat = (scores.add_(d) >= low).sum(dim=1) > _MANY_SAMPLED * len(scale)
         return flat if 2 * int(flat.sum()) > len(flat) else None
 
     @contextmanager
-    def _product(self, x: Float[Tensor, "some columns"]) -> Iterator[Tensor]:
+    def _product(self, x: Int8[Tensor, "some columns"]) -> Iterator[Tensor]:
         """The product of integers by blocks, which is overwritten after it has been used."""
         if not self.kernel.writes:
             yield self.kernel(x).view(len(x), -1, _BLOCK)
@@ -215,17 +225,17 @@ class IntegerScreen:
 
     def _left(self, batch: Batch, states: Int[Tensor, " some"], words: _Words, product: Tensor) -> Pairs:
         unit = self._scale * words.t[:, None]
-        peak = product.amax(dim=2).double() * unit
+        peak = product.amax(dim=2) * unit
         reach, error = words.reach[:, None], words.error[:, None]
         block = peak.argmax(dim=1)
         column = product[torch.arange(len(states)), block].argmax(dim=1)
         lead = self._classes[block * _BLOCK + column]
         leader = batch.exact(states, lead)
         low = leader.value - leader.error
-        allowance = self._allowance(self._largest_residual, self._largest_length, peak.abs(), reach, error)
+        allowance = self._allowance(self._largest_residual, self._largest_length, reach, error)
         n, b = (peak + allowance >= low[:, None]).nonzero(as_tuple=True)
-        scores = product[n, b].double() * unit[n, b][:, None]
-        d = self._allowance(self._residual[b], self._length[b], scores.abs(), reach[n], error[n])
+        scores = product[n, b] * unit[n, b][:, None]
+        d = self._allowance(self._residual[b], self._length[b], reach[n], error[n])
         i, j = (scores + d >= low[n][:, None]).nonzero(as_tuple=True)
         position, n = b[i] * _BLOCK + j, n[i]
         if self._count % _BLOCK:

@@ -23,6 +23,8 @@ _TINY = smallest_normal(torch.float64)
 _PLAIN_EXPONENT = 60
 # Units are no smaller: half of the power is still a number.
 _LEAST_UNIT = -2040
+# Powers of two with exponents within these are normal numbers.
+_ONE_STEP = 1000
 # Squares that underflow are together below the square of this.
 _LEAST_LENGTH = 2.0**-500
 # Rows are gathered in pieces of about this many entries.
@@ -36,9 +38,16 @@ def times_power(x: Tensor, exponent: Int[Tensor, ...] | int) -> Tensor:
     return x * torch.exp2(half.double()) * torch.exp2((e - half).double())
 
 
-def _exponent_above(x: Tensor) -> Int[Tensor, ...]:
+def _exponent_above(x: float) -> int:
     """The least e with |x| < 2^e; very low for zero."""
-    return torch.where(x == 0, -2200, torch.frexp(x)[1].long())
+    return math.frexp(x)[1] if x else -2200
+
+
+def _each_times_power(x: Float[Tensor, "some dim"], exponents: list[int]) -> Float[Tensor, "some dim"]:
+    """`times_power` with an exponent a row: in one step where all powers are numbers."""
+    if max(map(abs, exponents), default=0) > _ONE_STEP:
+        return times_power(x, torch.tensor(exponents)[:, None])
+    return x * torch.tensor([math.ldexp(1.0, e) for e in exponents], dtype=torch.float64)[:, None]
 
 
 def unit_lengths(x: Float[Tensor, "some dim"]) -> Float[Tensor, " some"]:
@@ -54,9 +63,9 @@ class ScaledHead:
     def __init__(self, head: LinearHead) -> None:
         self.head = head
         low, high = torch.aminmax(head.weight)
-        peak = torch.maximum(low.abs(), high.abs()).double()
-        exponent = int(_exponent_above(peak))
-        self.exponent = 0 if abs(exponent) <= _PLAIN_EXPONENT or float(peak) == 0 else exponent
+        peak = max(abs(low.item()), abs(high.item()))
+        exponent = _exponent_above(peak)
+        self.exponent = 0 if abs(exponent) <= _PLAIN_EXPONENT or peak == 0 else exponent
         self.biased = bool((head.bias != 0).any())
         # products of two numbers of 24 bits are exact in float64
         self.short_rows = head.weight.dtype != torch.float64
@@ -65,6 +74,12 @@ class ScaledHead:
         """Some rows in these units."""
         rows = self.head.rows(classes)
         return rows if self.exponent == 0 else times_power(rows, -self.exponent)
+
+    @cached_property
+    def bias_exponent(self) -> int:
+        """The least unit of scores with these biases."""
+        finite = torch.where(self.head.masked, 0.0, self.head.bias).abs().amax()
+        return max(_exponent_above(finite.item()), _LEAST_UNIT)
 
     @cached_property
     def lengths(self) -> Float[Tensor, " classes"]:
@@ -84,7 +99,8 @@ class Batch:
     """Some hidden vectors against a head, with noise times temperature added to the scores or not.
 
     A state's scores are in units of 2^e, e least such that rows times h, biases and noise are all of size p at most:
-    `factor` is what the product of scaled rows and scaled h is multiplied by, 1 unless a bias or the noise is larger.
+    `factor` is what the product of scaled rows and scaled h is multiplied by, 1 unless a bias or the noise is larger or
+    the unit the least there is.
     """
 
     def __init__(
@@ -95,27 +111,28 @@ class Batch:
         temperature: Float[Tensor, " queries"] | None = None,
     ) -> None:
         self.scaled, self.hidden, self.noise, self.temperature = scaled, hidden, noise, temperature
-        head = scaled.head
-        own = _exponent_above(hidden.abs().amax(dim=1))
-        self.h = times_power(hidden, -own.clamp_min(-1074)[:, None])
+        own = [_exponent_above(x) for x in hidden.abs().amax(dim=1).tolist()]
+        self.h = _each_times_power(hidden, [-max(e, -1074) for e in own])
         self.length = unit_lengths(self.h)
-        product = own + scaled.exponent
-        unit = product
-        if scaled.biased:
-            finite = torch.where(head.masked, 0.0, head.bias).abs().amax()
-            unit = torch.maximum(unit, _exponent_above(finite))
+        product = [e + scaled.exponent for e in own]
+        unit = [max(e, scaled.bias_exponent) for e in product]
         if noise is not None:
             assert temperature is not None
-            unit = torch.maximum(unit, _exponent_above((noise * temperature[:, None]).abs().amax(dim=1)))
-        self.unit = unit.clamp_min(_LEAST_UNIT)
-        shift = product - self.unit
-        self._shifted = bool(shift.any())
-        self.factor = torch.ones_like(self.length)
-        if self._shifted:
-            self.factor = times_power(self.factor, shift.clamp_min(-1200))
+            added = (noise * temperature[:, None]).abs().amax(dim=1).tolist()
+            unit = [max(e, _exponent_above(x)) for e, x in zip(unit, added, strict=True)]
+        self.unit = torch.tensor(unit)
+        self._shift = [e - u for e, u in zip(product, unit, strict=True)]
+        # whether scores are in other units than products
+        self.shifted = any(self._shift)
 
     def __len__(self) -> int:
         return len(self.hidden)
+
+    @cached_property
+    def factor(self) -> Float[Tensor, " queries"]:
+        """From units of products to units of scores."""
+        ones = torch.ones_like(self.length)
+        return times_power(ones, torch.tensor(self._shift).clamp_min(-1200)) if self.shifted else ones
 
     @property
     def plain(self) -> bool:
@@ -131,7 +148,7 @@ class Batch:
     @cached_property
     def reach(self) -> Float[Tensor, " queries"]:
         """|h| in the units of the scores: an error of a row moves its score by this much at most."""
-        return above(self.length * self.factor, 2) + _TINY
+        return above(self.length * self.factor, 2) + _TINY if self.shifted else self.length
 
     @cached_property
     def short(self) -> bool:
@@ -157,12 +174,11 @@ class Batch:
     def exact(self, states: Int[Tensor, " pairs"], classes: Int[Tensor, " pairs"]) -> Exact:
         """Exact rows in float64: off by gamma_{p+6} of what is added up, and by what underflows."""
         scaled, dim = self.scaled, self.h.shape[1]
-        value = torch.empty(len(states), dtype=torch.float64)
         size = max(1, _PIECE_ENTRIES // dim)
-        for start in range(0, len(states), size):
-            piece = slice(start, start + size)
-            value[piece] = (scaled.rows(classes[piece]) * self.h[states[piece]]).sum(dim=1)
-        if self._shifted:
+        pieces = zip(states.split(size), classes.split(size), strict=True)
+        parts = [scaled.rows(c).mul_(self.h[s]).sum(dim=1) for s, c in pieces]
+        value = parts[0] if len(parts) == 1 else torch.cat(parts)
+        if self.shifted:
             value = value * self.factor[states]
         terms = scaled.lengths[classes] * self.reach[states]
         added = self.added(states, classes)
