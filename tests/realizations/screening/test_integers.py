@@ -146,6 +146,49 @@ def test_threads_share_no_memory() -> None:
     assert all(torch.equal(index, exact[part]) for index, part in zip(found, parts, strict=True))
 
 
+def test_a_block_has_its_largest_residual() -> None:
+    """The best row lies half a word above its words, all others of its block lie on theirs, and another block leads."""
+    w = torch.zeros(128, 2)
+    # two blocks by largest entry: scales of exactly 2 and 1, whatever the kernel's largest word is
+    largest = IntegerScreen(ScaledHead(sf.LinearHead(torch.eye(2)))).kernel.largest
+    w[:64, 0], w[:64, 1] = 2 * largest, 0.0
+    w[64:, 0], w[64:, 1] = largest, 0.0
+    w[5, 1] = 20.9
+    w[70, 1] = 20.5
+    scaled = ScaledHead(sf.LinearHead(w))
+    found = IntegerScreen(scaled).argmax(Batch(scaled, torch.tensor([[0.0, 1.0]], dtype=torch.float64)))
+    assert found.index.tolist() == [5]
+    w[5, 1], w[70, 1] = 21.1, 21.4
+    scaled = ScaledHead(sf.LinearHead(w))
+    found = IntegerScreen(scaled).argmax(Batch(scaled, torch.tensor([[0.0, 1.0]], dtype=torch.float64)))
+    assert found.index.tolist() == [70]
+
+
+def test_words_that_leave_nothing_have_room_for_rounding() -> None:
+    """Rows and vectors that are words times 24-bit scales: allowances are rounding alone, and still hold."""
+    g = torch.Generator().manual_seed(8)
+    scaled = ScaledHead(sf.LinearHead(torch.eye(2)))
+    largest = IntegerScreen(scaled).kernel.largest
+    k = torch.randint(-largest, largest + 1, (64, 5), generator=g)
+    k[:, 0] = largest
+    x = torch.randint(-127, 128, (40, 5), generator=g)
+    x[:, 1] = 127
+    s, t = torch.tensor(1 / 3).double(), torch.tensor(1 / 7).double()
+    head = sf.LinearHead(k * s)
+    batch = Batch(ScaledHead(head), x * t)
+    made = IntegerScreen(batch.scaled).approximate(batch)
+    rounded = 0
+    for n in range(len(x)):
+        unit = Fraction(2) ** int(batch.unit[n])
+        for j, q in enumerate(rational_scores(head, batch.hidden[n])):
+            assert q is not None
+            error = abs(Fraction(made.scores[n, j].item()) * unit - q)
+            rounded += error > 0
+            assert error <= Fraction(made.d[n, j].item()) * unit
+    assert rounded > 100
+    assert (made.d < 1e-13).all()
+
+
 def test_memory_is_bounded() -> None:
     screen = IntegerScreen(ScaledHead(sf.LinearHead(torch.eye(5))))
     assert 1 <= screen.rows_at_once() <= 128

@@ -17,7 +17,7 @@ from suffice.objectives.rows import row_lengths
 from suffice.realizations.screening.dense import finished
 from suffice.realizations.screening.floats import float_candidates, narrowed
 from suffice.realizations.screening.search import Approximate, Found, Pairs, argmax_among
-from suffice.realizations.screening.units import Batch, ScaledHead, unit_lengths
+from suffice.realizations.screening.units import Batch, ScaledHead
 
 __all__ = ["IntegerScreen", "doubled_channels"]
 
@@ -30,10 +30,9 @@ _ENTRIES = 33_554_432
 # together they have more than that share: it reads all rows once.
 _MANY, _MANY_TOGETHER = 1 / 64, 1 / 8
 _FEWEST = 64
-# So do those that have this share of a sample of so many blocks as candidates, if they are most of a batch: before the
-# product of integers is taken.
+# So do those that have all of a sample of so many blocks as candidates, if they are most of a batch: before the product
+# of integers is taken.
 _SAMPLE = 4
-_MANY_SAMPLED = 0.9
 # Fewer blocks than this are not sampled.
 _FEWEST_BLOCKS = 64
 
@@ -87,11 +86,13 @@ class IntegerScreen:
         head, dim = scaled.head, scaled.head.dim
         more = torch.zeros(dim, dtype=torch.int64) if calibration is None else doubled_channels(calibration, extra)
         self._cap = (WORD * (1 + more)).double()
+        self._floor = -self._cap
         copied = torch.repeat_interleave(torch.arange(dim), more)
         copies = [torch.arange(1, int(count) + 1) for count in more[more > 0]]
         # columns, and what those before have of a channel's number
         self._columns = torch.cat([torch.arange(dim), copied])
         self._taken = torch.cat([torch.zeros(dim, dtype=torch.int64), *copies]).double() * WORD
+        self._untaken = -self._taken
         kernel = integer_kernel(len(self._columns))
 
         peaks = torch.cat([scaled.rows(block).abs().amax(dim=1) for block in head.blocks()])
@@ -121,28 +122,33 @@ class IntegerScreen:
         # memory of products, one taking away and putting back: what a thread has, no other one has
         self._spare: list[Tensor] = []
         self._sample: IntegerKernel = kernel(words[rows])
-        self._sampled = torch.stack([self._scale[rows // _BLOCK], residual[rows], length[rows]])
+        self._sampled = self._scale[rows // _BLOCK]
+        self._sampled_residual, self._sampled_length = residual[rows].mean().item(), length[rows].mean().item()
         self._classes = padded
-        self._residual, self._length = residual.view(blocks, _BLOCK), length.view(blocks, _BLOCK)
+        # raised by the roundings of allowances
+        self._residual = above(residual, 8).view(blocks, _BLOCK)
+        self._length = above(length, 8).view(blocks, _BLOCK)
         self._largest_residual = self._residual.amax(dim=1)
         self._largest_length = self._length.amax(dim=1)
 
     def _words(self, batch: Batch) -> _Words:
         h = batch.h
         # 24 bits; what is too small for float32 is no part of h at all, whose largest entry is between 1/2 and 1
-        t = (h.abs() / self._cap).amax(dim=1).float().clamp_min(torch.finfo(torch.float32).tiny).double()
-        x = (h / t[:, None]).round_().clamp_(-self._cap, self._cap)
-        error = unit_lengths(h - x * t[:, None])
+        t = (h.abs() / self._cap).amax(dim=1).float().clamp_min(torch.finfo(torch.float32).tiny)
+        x = (h / t[:, None]).round_().clamp_(self._floor, self._cap)
+        error: Tensor = torch.linalg.vector_norm(torch.addcmul(h, x, t[:, None], value=-1), dim=1)
         x = x[:, self._columns]
-        columns = (x - x.clamp(-self._taken, self._taken)).clamp_(-WORD, WORD)
-        # an approximate score is at most 1 + 2^-20 times as large as s |k_j| |t x|
+        columns = (x - x.clamp(self._untaken, self._taken)).clamp_(-WORD, WORD)
+        # an approximate score is at most 1 + 2^-20 times as large as s |k_j| |t x|; what is lost by squares that underflow
+        # is less than a rounding of |h|, which is 1/2 at least (or h and e are zero)
         rounding = (1 + 2.0**-20) * (self.kernel.rounding + 8 * _U)
-        error = above(error + rounding * (batch.length + error), 4)
+        error = torch.add(error * above(1 + rounding, h.shape[1] + 16), batch.length, alpha=2 * rounding)
         return _Words(x=columns.to(torch.int8), t=t, error=error, reach=batch.length)
 
     def _allowance(self, residual: Tensor, length: Tensor, reach: Tensor, error: Tensor) -> Tensor:
         """|r_j| |h| + s |k_j| |e|, the kernel's rounding, and those of the scores and of what is added to them."""
-        return above((residual * reach).addcmul_(length, error), 8).add_(_TINY)
+        # numbers of rows have been raised by more roundings than there are here; either product may underflow
+        return (residual * reach).addcmul_(length, error).add_(4 * _TINY)
 
     def approximate(self, batch: Batch) -> Approximate:
         """Scores and allowances of all classes, in their own order."""
@@ -192,13 +198,11 @@ class IntegerScreen:
 
         It matters for speed only.
         """
-        scale, residual, length = self._sampled
-        if not len(scale):
+        if not len(self._sampled):
             return None
-        scores = self._sample(words.x) * (scale * words.t[:, None])
-        d = (residual * words.reach[:, None]).addcmul_(length, words.error[:, None])
-        low = (scores - d).amax(dim=1, keepdim=True)
-        flat = (scores.add_(d) >= low).sum(dim=1) > _MANY_SAMPLED * len(scale)
+        low, high = torch.aminmax(self._sample(words.x) * self._sampled, dim=1)
+        d = torch.add(words.reach * self._sampled_residual, words.error, alpha=self._sampled_length)
+        flat = (high - low) * words.t <= 2 * d
         return flat if 2 * int(flat.sum()) > len(flat) else None
 
     @contextmanager

@@ -80,14 +80,16 @@ def argmax_among(batch: Batch, pairs: Pairs) -> Found:
     best = best.scatter_reduce(0, states, exact.value - exact.error, "amax")
     live = exact.value + exact.error >= best[states]
     s, c = states[live], classes[live]
+    rows = torch.bincount(states, minlength=count)
+    ties = torch.zeros(count, dtype=torch.bool)
+    if torch.equal(s, torch.arange(count)):
+        return Found(index=c, exact_rows=rows, ties=ties)
     ours = torch.full((count,), -1, dtype=torch.int64)
     first = torch.full((count,), batch.scaled.head.num_classes).scatter_reduce(0, s, c, "amin")
     last = ours.scatter_reduce(0, s, c, "amax")
     index = torch.where(last >= 0, first, -1)
-    ties = torch.zeros(count, dtype=torch.bool)
     for state in (first < last).nonzero()[:, 0].tolist():
         index[state], ties[state] = _settled(batch, state, c[s == state].sort().values)
-    rows = torch.bincount(states, minlength=count)
     return Found(index=index, exact_rows=rows, ties=ties)
 
 

@@ -186,8 +186,9 @@ class Batch:
             value = value + added
             # noise and bias may cancel
             terms = terms + self._added_size(states, classes)
-        error = gamma(dim + 6, torch.float64) * terms + (dim + 8) * 2.0**_PLAIN_EXPONENT * _TINY
-        error = above(error if self.noise is None else error + self.lost[states], 16)
+        error = above(gamma(dim + 6, torch.float64), 16) * terms + above((dim + 8) * 2.0**_PLAIN_EXPONENT * _TINY, 16)
+        if self.noise is not None:
+            error = error + above(self.lost[states], 16)
         if not scaled.biased:
             return Exact(value=value, error=error)
         masked = scaled.head.masked[classes]
