@@ -139,8 +139,8 @@ class IntegerScreen:
         error: Tensor = torch.linalg.vector_norm(torch.addcmul(h, x, t[:, None], value=-1), dim=1)
         x = x[:, self._columns]
         columns = (x - x.clamp(self._untaken, self._taken)).clamp_(-WORD, WORD)
-        # an approximate score is at most 1 + 2^-20 times as large as s |k_j| |t x|; squares that underflow lose less than
-        # a rounding of |h|, which is 1/2 at least (or h and e are zero)
+        # an approximate score is at most 1 + 2^-20 times as large as s |k_j| |t x|; squares that underflow lose less
+        # than a rounding of |h|, which is 1/2 at least (or h and e are zero)
         rounding = (1 + 2.0**-20) * (self.kernel.rounding + 8 * _U)
         error = torch.add(error * above(1 + rounding, h.shape[1] + 16), batch.length, alpha=2 * rounding)
         return _Words(x=columns.to(torch.int8), t=t, error=error, reach=batch.length)
