@@ -160,6 +160,12 @@ def screening(states: Path, count: int = 2048) -> None:
             f"screened changes {wrong}; {time.perf_counter() - start:.0f} s",
             flush=True,
         )
+    narrow = weight.bfloat16()
+    changed = sum(
+        int(((hidden[part].bfloat16() @ narrow.T).argmax(dim=1) != exact[part]).sum())
+        for part in torch.arange(len(hidden)).split(64)
+    )
+    print(f"weights, hidden vectors and logits in torch.bfloat16: changes {changed / len(hidden):.4f}", flush=True)
     for dtype in (torch.bfloat16, torch.float16):
         changed = sum(
             int(((hidden[part] @ weight.T).to(dtype).argmax(dim=1) != exact[part]).sum())
