@@ -23,8 +23,8 @@ __all__ = ["IntegerScreen", "doubled_channels"]
 
 _BLOCK = 64
 _U, _TINY = unit_roundoff(torch.float64), smallest_normal(torch.float64)
-# A product of integers has so many rows, and about this many entries, at most: larger ones leave the caches.
-_ROWS = 128
+# A product of integers has so many rows, or more where its memory is there already, and about this many entries.
+_ROWS, _ROWS_WRITTEN = 128, 256
 _ENTRIES = 33_554_432
 # States with more candidates than this share of the classes, and than so many, go through a float product instead, if
 # together they have more than that share: it reads all rows once.
@@ -168,7 +168,7 @@ class IntegerScreen:
 
     def rows_at_once(self) -> int:
         """How many states a product takes, so that it stays bounded."""
-        return max(1, min(_ROWS, _ENTRIES // len(self._classes)))
+        return max(1, min(_ROWS_WRITTEN if self.kernel.writes else _ROWS, _ENTRIES // len(self._classes)))
 
     def argmax(self, batch: Batch) -> Found:
         """The exact argmax where scores are products alone: block maxima first, rows only of the blocks that matter."""
