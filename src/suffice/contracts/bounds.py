@@ -262,5 +262,5 @@ def margin_used(
     least = torch.finfo(d.dtype).tiny
     every = (2 * d.amax(dim=1)).clamp_min(least) * raised / gaps.amin(dim=1)
     # 0/0 at a tie without any movement
-    used = torch.minimum(each.nan_to_num(nan=torch.inf), every.nan_to_num(nan=torch.inf))
-    return torch.where(head.known, used, torch.inf)
+    used = torch.where(each < every, each, every)
+    return torch.where(head.known & (used < torch.inf), used, torch.inf)
