@@ -14,7 +14,8 @@ import suffice as sf
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.centered import centered_bounds, centered_in_logs
 from suffice.contracts.conditioned import conditioned_bounds, conditioned_in_logs
-from suffice.contracts.plain import LARGEST_MOVEMENT, exclusive, in_plain_arithmetic, plain_bounds
+from suffice.contracts.moved import exclusive
+from suffice.contracts.plain import LARGEST_MOVEMENT, in_plain_arithmetic, plain_bounds
 from suffice.realizations.analytic import Analytic
 from tests.attacks.extremes import extreme_states
 from tests.reference.states import many_states
@@ -123,7 +124,7 @@ def test_rows_outside_go_to_the_other_evaluator() -> None:
     head = _head(0.0, 0.1, 0.2)
     in_plain_arithmetic(head, _even(0.1), in_logs)
     assert asked == []
-    in_plain_arithmetic(head, _even(100.0), in_logs)
+    in_plain_arithmetic(head, _even(LARGEST_MOVEMENT * 1.001), in_logs)
     assert asked == [1]
     narrow = replace(head, log_probabilities=head.log_probabilities.float(), gradient_scale=head.gradient_scale.float())
     given = Allowances(d=_even(0.1).d.float(), a=_even(0.1).a.float())

@@ -149,7 +149,8 @@ def grown(values: Tensor, factor: Float[Tensor, " queries"]) -> Tensor:
 class Bounds:
     """Bounds on loss error, probability TV and gradient error, and how much of the margin the errors could use up.
 
-    `kl` bounds the larger of KL(pi||P) and KL(P||pi), where that was asked for.
+    `kl` bounds the larger of KL(pi||P) and KL(P||pi), where that was asked for. `slow` is the smallest of those of the
+    gradient's bounds that may grow more slowly than the allowances do (docs/theory, 6.15a); None if that is not known.
     """
 
     loss: Float[Tensor, " queries"]
@@ -157,6 +158,7 @@ class Bounds:
     gradient: Float[Tensor, " queries"]
     margin_use: Float[Tensor, " queries"]
     kl: Float[Tensor, " queries"] | None = None
+    slow: Float[Tensor, " queries"] | None = None
 
     def __getitem__(self, rows: Tensor) -> Bounds:
         """Those of some rows."""
@@ -166,6 +168,7 @@ class Bounds:
             gradient=self.gradient[rows],
             margin_use=self.margin_use[rows],
             kl=None if self.kl is None else self.kl[rows],
+            slow=None if self.slow is None else self.slow[rows],
         )
 
     @property

@@ -33,6 +33,10 @@ def centered_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     return in_plain_arithmetic(head, allowances, centered_in_logs, never_above=conditioned_bounds)
 
 
+def _along(head: SoftmaxHead, unit: Allowances, b: Tensor) -> Bounds:
+    return in_plain_arithmetic(head, unit, centered_in_logs, never_above=conditioned_bounds, factor=b)
+
+
 def centered_in_logs(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     """The same in the log domain, at every row."""
     own = probability_intervals(head.log_probabilities, allowances.d)
@@ -73,6 +77,7 @@ def centered_in_logs(head: SoftmaxHead, allowances: Allowances) -> Bounds:
         gradient=gradient,
         margin_use=torch.minimum(paper.margin_use, margin_use(head.log_probabilities, movement, head.log_error)),
         kl=kl,
+        slow=paper.gradient,
     )
 
 
@@ -104,4 +109,5 @@ CENTERED = Contract(
     needs=Needs.DISTANCES | Needs.MATCHED_GAPS,
     estimate=partial(Scout, centered=True),
     series=centered_series,
+    along=_along,
 )

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from suffice.contracts.base import Enclosure
 from suffice.contracts.bounds import Allowances, SoftmaxHead
-from suffice.contracts.plain import exclusive, towards
+from suffice.contracts.moved import exclusive, towards
 from suffice.contracts.series import LEAST, LEAST_SUM, MOST_MASS, deviations, expm1_above
 from suffice.numerics.softmax import at_class, without
 

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, SoftmaxHead
-from suffice.contracts.plain import exclusive
+from suffice.contracts.moved import exclusive
 from suffice.contracts.series import Moments, Sums, moments
 from suffice.numerics.softmax import at_class
 

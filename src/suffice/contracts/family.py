@@ -87,6 +87,9 @@ class SoftmaxFamily:
 
     def at(self, b: Float[Tensor, " queries"]) -> Bounds:
         """The contract at b times the unit."""
+        along = self.contract.along
+        if along is not None and self.beside is None:
+            return along(self.head, self.unit, b)
         grown = self.unit.scaled(b)
         return self.contract.bounds(self.head, grown if self.beside is None else grown.plus(self.beside))
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, SoftmaxHead
 from suffice.contracts.divergence import curvature
-from suffice.contracts.plain import exclusive
+from suffice.contracts.moved import exclusive
 from suffice.numerics.softmax import at_class, without
 
 __all__ = ["Sensitivity", "first_order"]

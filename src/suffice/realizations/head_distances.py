@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from suffice.contracts.bounds import SoftmaxHead
-from suffice.contracts.plain import exclusive
+from suffice.contracts.moved import exclusive
 from suffice.numerics.outward import SOME, above
 from suffice.numerics.rounding import gamma, unit_roundoff
 from suffice.numerics.softmax import without

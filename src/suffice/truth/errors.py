@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.contracts.bounds import SoftmaxHead
-from suffice.contracts.plain import exclusive
+from suffice.contracts.moved import exclusive
 from suffice.numerics.compensated import safe_length
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import unit_roundoff
