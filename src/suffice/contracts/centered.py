@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from suffice.contracts.aim import centered_aim
 from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
 from suffice.contracts.centered_series import centered_series
@@ -110,4 +111,5 @@ CENTERED = Contract(
     estimate=partial(Scout, centered=True),
     series=centered_series,
     along=_along,
+    aim=centered_aim,
 )

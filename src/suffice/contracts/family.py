@@ -63,8 +63,16 @@ class Family(Protocol):
         """Enclosures of the bounds on scalars, if there are any."""
         ...
 
+    def aim(self, limits: dict[str, Float[Tensor, " queries"]]) -> Float[Tensor, " queries"] | None:
+        """Where some closed budgets are just used up, very nearly, if there is a quick way to say so."""
+        ...
+
     def slack(self) -> Float[Tensor, " queries"]:
         """By how much a bound is raised past its rounding, relatively."""
+        ...
+
+    def roundings(self) -> float:
+        """The part of that which is for the evaluation's own roundings."""
         ...
 
 
@@ -141,6 +149,15 @@ class SoftmaxFamily:
         series = self.contract.series
         return None if series is None or self.beside is not None else series(self.head, self.unit)
 
+    def aim(self, limits: dict[str, Float[Tensor, " queries"]]) -> Float[Tensor, " queries"] | None:
+        """The contract's, where nothing stands beside the family."""
+        aim = self.contract.aim
+        return None if aim is None or self.beside is not None else aim(self.head, self.unit, limits)
+
     def slack(self) -> Float[Tensor, " queries"]:
         """The head's."""
         return self.head.slack
+
+    def roundings(self) -> float:
+        """The head's."""
+        return self.head.roundings

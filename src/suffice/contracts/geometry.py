@@ -38,21 +38,21 @@ def bounds_of_largest(
 ) -> Bounds:
     """The same from max d, d_y and max a + a_y; `after` is d for the returned log-probabilities, where KL is asked."""
     tv = torch.tanh(d / 2)
-    moving = (d > 0) | (ratio > 0)
-
-    def outward(bound: Tensor) -> Tensor:
-        return head.raised(bound, moving, conditioned=False)
-
+    found = [d_y + d, tv, (2 * head.h_bound * tv + ratio) * head.gradient_scale, 2 * d]
+    if after is not None:
+        found.append(uniform_divergence(after.amax(dim=1)))
+    loss, probability, gradient, movement, *kl = head.raised(
+        torch.stack(found), (d > 0) | (ratio > 0), conditioned=False
+    )
     # one movement for all classes: the least gap uses most; a gap of 0, and one that is not known, is a tie
     gap = least_margin(head.log_probabilities, head.log_error)
-
     return Bounds(
-        loss=outward(d_y + d),
+        loss=loss,
         # no two distributions are further apart than 1
-        probability=torch.where(head.known, outward(tv).clamp_max(1), torch.inf),
-        gradient=outward((2 * head.h_bound * tv + ratio) * head.gradient_scale),
-        margin_use=torch.where(gap > 0, outward(2 * d) / gap, torch.inf),
-        kl=None if after is None else outward(uniform_divergence(after.amax(dim=1))),
+        probability=torch.where(head.known, probability.clamp_max(1), torch.inf),
+        gradient=gradient,
+        margin_use=torch.where(gap > 0, movement / gap, torch.inf),
+        kl=kl[0] if kl else None,
     )
 
 

@@ -8,32 +8,19 @@ Working memory is what costs in a large eager expression, not arithmetic: buffer
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from suffice.contracts.space import Space
 from suffice.numerics.softmax import at_class
 
-__all__ = ["Moved", "Space", "Weights", "exclusive", "moved_by", "towards", "weights_of"]
+__all__ = ["Moved", "Weights", "exclusive", "moved_by", "towards", "weights_of"]
 
 # Up to this movement pibar_j - Y_j, which is Z_j, keeps its digits: it is at least e^-1 pibar_j.
 _SMALL_MOVEMENT = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Space:
-    """Named buffers for a block of rows, kept for the next block."""
-
-    _buffers: dict[str, Tensor] = field(default_factory=dict)
-
-    def __call__(self, name: str, like: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries classes"]:
-        """The buffer of that name in the shape of `like`, with anything in it."""
-        buffer = self._buffers.get(name)
-        if buffer is None or len(buffer) < len(like) or buffer.shape[1] != like.shape[1]:
-            buffer = self._buffers[name] = torch.empty(like.shape, dtype=like.dtype, device=like.device)
-        return buffer[: len(like)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

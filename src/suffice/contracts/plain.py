@@ -15,7 +15,8 @@ from torch import Tensor
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.divergence import divergence, pairwise, returned
 from suffice.contracts.geometry import bounds_of_largest, geometry_bounds
-from suffice.contracts.moved import Moved, Space, moved_by, towards, weights_of
+from suffice.contracts.moved import Moved, moved_by, towards, weights_of
+from suffice.contracts.space import kept_space
 from suffice.numerics.records import joined as one_after_another
 from suffice.numerics.softmax import at_class, without
 
@@ -32,7 +33,7 @@ _LARGEST = 1e100
 _LEAST = 1e-200
 _MIDDLE = 30.0
 # Entries of a block of rows.
-_BLOCK = 262_144
+_BLOCK = 131_072
 
 
 def in_plain_arithmetic(
@@ -90,11 +91,11 @@ def _by_blocks(
     rows = -(-count // max(1, -(-count * classes // _BLOCK)))
     if count <= rows:
         return plain_bounds(head, unit, centered=centered, factor=factor)
-    parts, space = [], Space()
+    parts = []
     for start in range(0, count, rows):
         block = slice(start, start + rows)
         of_block = None if factor is None else factor[block]
-        parts.append(plain_bounds(head[block], unit[block], centered=centered, factor=of_block, space=space))
+        parts.append(plain_bounds(head[block], unit[block], centered=centered, factor=of_block))
     return one_after_another([bounds for bounds, _ in parts]), torch.cat([inside for _, inside in parts])
 
 
@@ -104,7 +105,6 @@ def plain_bounds(
     *,
     centered: bool,
     factor: Float[Tensor, " queries"] | None = None,
-    space: Space | None = None,
 ) -> tuple[Bounds, Bool[Tensor, " queries"]]:
     """The contract's bounds, and the rows in which they are proved: no other row of them may be used.
 
@@ -114,7 +114,7 @@ def plain_bounds(
     """
     if head.divergence and factor is not None:
         unit, factor = unit.scaled(factor), None
-    made = _Plain(head, unit, factor, Space() if space is None else space)
+    made = _Plain(head, unit, factor)
     if centered:
         made.center()
     return made.raised(), made.inside()
@@ -123,17 +123,17 @@ def plain_bounds(
 class _Plain:
     """Bounds before they are raised: the conditioned ones, and after `center` the centred ones."""
 
-    def __init__(self, head: SoftmaxHead, unit: Allowances, factor: Tensor | None, space: Space) -> None:
-        self.head, self.unit, self.factor, self.space = head, unit, factor, space
+    def __init__(self, head: SoftmaxHead, unit: Allowances, factor: Tensor | None) -> None:
+        self.head, self.unit, self.factor, self.space = head, unit, factor, kept_space()
         self.top = head.log_probabilities.argmax(dim=1)
-        self.weights = weights_of(head.log_probabilities, unit.a, head.target, space)
+        self.weights = weights_of(head.log_probabilities, unit.a, head.target, self.space)
         self.d_max, d_y = self._times(unit.d.amax(dim=1)), self._times(at_class(unit.d, head.target))
         self.a_y, self.sizes = self._times(at_class(unit.a, head.target)), self._times(unit.a.amax(dim=1))
         self.moving = (self.d_max > 0) | (self.sizes > 0)
         after = returned(head, unit.d) if head.divergence else None
         self.base = bounds_of_largest(head, self.d_max, d_y, self.sizes + self.a_y, after)
         self.largest, self.use = self.d_max, self.base.margin_use
-        self.moved = self._moved(self._each(space("v", unit.d).copy_(unit.d)), self.d_max)
+        self.moved = self._moved(self._each(self.space("v", unit.d).copy_(unit.d)), self.d_max)
         self.size = self.moved.size
         self.tv = torch.minimum(torch.tanh(self.d_max / 2), self.moved.deviation)
         self.mass = self.weights.others.sum(dim=1)
@@ -189,7 +189,7 @@ class _Plain:
 
     def _margin_use(self, to_top: Tensor) -> Tensor:
         head, top = self.head, self.top
-        raised = head.raised(torch.ones_like(head.gradient_scale), self.moving, conditioned=False)
+        raised = torch.where(head.known, 1 + head.roundings, torch.inf)
         log_pi = head.log_probabilities
         gaps = torch.sub(at_class(log_pi, top)[:, None], log_pi, out=self.space("more", log_pi))
         if head.log_error is not None:
@@ -210,18 +210,14 @@ class _Plain:
     def raised(self) -> Bounds:
         """Each the smaller of itself, raised, and the geometry-only one."""
         head, base = self.head, self.base
-
-        def outward(bound: Tensor) -> Tensor:
-            return head.raised(bound, self.moving) * (1 + head.roundings)
-
-        def gradient(bound: Tensor) -> Tensor:
-            return torch.minimum(base.gradient, outward(bound * head.gradient_scale))
-
+        gradients = torch.stack([self.gradient, self.paper]) * head.gradient_scale
+        found = torch.stack([torch.log1p(self.size), self.tv, *gradients, *([] if self.kl is None else [self.kl])])
+        loss, tv, gradient, paper, *kl = head.raised(found, self.moving) * (1 + head.roundings)
         return Bounds(
-            loss=torch.minimum(base.loss, outward(torch.log1p(self.size))),
-            probability=torch.minimum(base.probability, outward(self.tv)),
-            gradient=gradient(self.gradient),
+            loss=torch.minimum(base.loss, loss),
+            probability=torch.minimum(base.probability, tv),
+            gradient=torch.minimum(base.gradient, gradient),
             margin_use=self.use,
-            kl=None if self.kl is None or base.kl is None else torch.minimum(base.kl, outward(self.kl)),
-            slow=gradient(self.paper) if self.slow else None,
+            kl=None if base.kl is None else torch.minimum(base.kl, kl[0]),
+            slow=torch.minimum(base.gradient, paper) if self.slow else None,
         )

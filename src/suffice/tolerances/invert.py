@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from suffice.budgets import Budgets, accepts
 from suffice.contracts.bounds import Bounds
 from suffice.contracts.family import Family
 from suffice.contracts.sensitivity import Sensitivity
+from suffice.tolerances.aimed import aimed
 from suffice.tolerances.bracket import RELATIVE_WIDTH, Inverse, Judged, bracket
 from suffice.tolerances.series import settle
 
@@ -35,17 +36,39 @@ def invert(family: Family, budgets: Budgets, at_one: Bounds | None = None) -> In
         return invert_directly(family, budgets, at_one)
     limits = budgets.limits(family.slack())
     inverse, settled = settle(series, limits, family.slack())
-    rows = (~settled).nonzero().squeeze(1)
-    if len(rows):
-        each = {name: limit[rows] for name, limit in limits.items()}
-        rest = invert_directly(family[rows], Budgets(**each))  # type: ignore[arg-type]
-        inverse = Inverse(
-            accepted=inverse.accepted.index_put((rows,), rest.accepted),
-            rejected=inverse.rejected.index_put((rows,), rest.rejected),
-            binding=inverse.binding.index_put((rows,), rest.binding),
-            evaluations=inverse.evaluations,
-        )
+    inverse = _for_others(inverse, settled, family, limits, _aimed_first)
     return inverse if at_one is None else with_one(inverse, at_one, budgets)
+
+
+def _for_others(
+    inverse: Inverse,
+    settled: Bool[Tensor, " queries"],
+    family: Family,
+    limits: dict[str, Tensor],
+    other: Callable[[Family, Budgets], Inverse],
+) -> Inverse:
+    """The same with another inversion in the rows that are not settled."""
+    if bool(settled.all()):
+        return inverse
+    if not bool(settled.any()):
+        return other(family, Budgets(**limits))  # type: ignore[arg-type]
+    rows = (~settled).nonzero().squeeze(1)
+    rest = other(family[rows], Budgets(**{name: limit[rows] for name, limit in limits.items()}))  # type: ignore[arg-type]
+    return Inverse(
+        accepted=inverse.accepted.index_put((rows,), rest.accepted),
+        rejected=inverse.rejected.index_put((rows,), rest.rejected),
+        binding=inverse.binding.index_put((rows,), rest.binding),
+        evaluations=inverse.evaluations + rest.evaluations,
+    )
+
+
+def _aimed_first(family: Family, budgets: Budgets) -> Inverse:
+    """One evaluation where that is enough."""
+    found = aimed(family, budgets)
+    if found is None:
+        return invert_directly(family, budgets)
+    inverse, settled = found
+    return _for_others(inverse, settled, family, budgets.limits(family.slack()), invert_directly)
 
 
 def with_one(inverse: Inverse, at_one: Bounds, budgets: Budgets) -> Inverse:
