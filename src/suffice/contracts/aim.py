@@ -8,6 +8,7 @@ first, since exponentials are what costs; the last ones are in float64 and have 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ __all__ = ["centered_aim"]
 # log of the share of the budget that is aimed at: what is above 1 is lost, below 1 - 1e-9 no bracket is closed.
 _AIM = -4e-10
 # Rounds in float32, and at most so many in float64.
-_FIRST_ROUNDS, _MOST_ROUNDS = 5, 6
+_FIRST_ROUNDS, _MOST_ROUNDS = 2, 6
 # A round ends the search if its step, by what slopes may be off, is right to this.
 _CLOSE = 1e-10
 # What slopes are off at least.
@@ -45,16 +46,13 @@ def centered_aim(head: SoftmaxHead, unit: Allowances, limits: dict[str, Tensor])
         return None
     top = head.log_probabilities.argmax(dim=1)
     given, own = _given(head, unit, limits, top), head.target == top
-    b = _first(given)
+    b, power = _solved(given, _first(given), own)
     small = ~(b * given.t.amax(dim=1) > _SMALL)
-    if not bool(small.all()):
-        b = _solved(given, b, own & ~small)
-    for rows in ((small & own).nonzero().squeeze(1), (~own).nonzero().squeeze(1)):
-        if len(rows):
-            some = _given(head[rows], unit[rows], {name: limit[rows] for name, limit in limits.items()}, top[rows])
-            start = torch.where(own[rows], b[rows], 1e-6 / some.unit.d.amax(dim=1))
-            b = b.index_put((rows,), _by_secants(some, start, own=bool(own[rows[0]])))
-    return b
+    # where the target is not the top class: from where the first step is that of first order
+    b = torch.where(own, b, 1e-6 / unit.d.amax(dim=1))
+    power = torch.where(own, power, 1.0)
+    rows = (small | ~own).nonzero().squeeze(1)
+    return b.index_put((rows,), _by_secants(given[rows], b[rows], power[rows])) if len(rows) else b
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +67,19 @@ class _Given:
     loss: Float[Tensor, " queries"] | None
     gradient: Float[Tensor, " queries"] | None
     space: Space
+
+    def __getitem__(self, rows: Tensor) -> _Given:
+        """That of some rows."""
+        return _Given(
+            head=self.head[rows],
+            unit=self.unit[rows],
+            top=self.top[rows],
+            t=self.t[rows],
+            logs=self.logs[rows],
+            loss=None if self.loss is None else self.loss[rows],
+            gradient=None if self.gradient is None else self.gradient[rows],
+            space=self.space,
+        )
 
 
 def _given(head: SoftmaxHead, unit: Allowances, limits: dict[str, Tensor], top: Tensor) -> _Given:
@@ -98,8 +109,8 @@ def _first(given: _Given) -> Float[Tensor, " queries"]:
     rho, a = space("aim-rho", t).copy_(given.head.distances), space("aim-a", t).copy_(given.unit.a)
     a.add_(at_class(given.unit.a, given.head.target).float()[:, None])
     other = None if given.loss is None or given.gradient is None else (given.gradient / given.loss).float()
-    # no class alone has more than twice the budget: above b* or near it, and Newton's steps then stay above
-    b = torch.sub(0.7, logs, out=space("aim-u", t)).clamp_min_(0.7).div_(t).amin(dim=1)
+    # no class alone has more than a part of the budget, or all have movements below 1
+    b = torch.sub(0.7 - 0.4 * math.log(t.shape[1]), logs, out=space("aim-u", t)).clamp_min_(0.7).div_(t).amin(dim=1)
     for _ in range(_FIRST_ROUNDS):
         column = b[:, None]
         u = torch.mul(t, -column, out=space("aim-u", t))
@@ -169,18 +180,32 @@ class _Point(NamedTuple):
     bend: Tensor
 
 
-def _solved(given: _Given, b: Tensor, wanted: Tensor) -> Float[Tensor, " queries"]:
-    """For rows whose target is the top class: steps along the parabola in (log b, log load), until all are close."""
-    for _ in range(_MOST_ROUNDS):
-        at, off = _at(given, b)
-        error = at.log_load - _AIM
-        power = b * at.slope
-        bend = power * (1 - power) + b * b * at.bend
-        root = torch.sqrt((power * power - 2 * error * bend).clamp_min(0))
-        b = torch.where(wanted, b * torch.exp(-2 * error / (power + root)), b)
-        if bool(((error.abs() * off <= _CLOSE) | ~wanted | ~torch.isfinite(error)).all()):
-            break
-    return b
+def _solved(given: _Given, b: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """For rows whose target is the top class: steps along the parabola in (log b, log load), until all are close.
+
+    With the power of b that loads grow with.
+    """
+    b, power, close = _stepped(given, b)
+    open_rows = (wanted & ~close).nonzero().squeeze(1)
+    if len(open_rows):
+        some, found = given[open_rows], (b[open_rows], power[open_rows])
+        for _ in range(_MOST_ROUNDS):
+            *found, close = _stepped(some, found[0])
+            if bool(close.all()):
+                break
+        b, power = b.index_put((open_rows,), found[0]), power.index_put((open_rows,), found[1])
+    return b, power
+
+
+def _stepped(given: _Given, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """One step, the power, and whether the step was right to what matters (or there is none)."""
+    at, off = _at(given, b)
+    error = at.log_load - _AIM
+    power = b * at.slope
+    bend = power * (1 - power) + b * b * at.bend
+    root = torch.sqrt((power * power - 2 * error * bend).clamp_min(0))
+    close = (error.abs() * off <= _CLOSE) | ~torch.isfinite(error)
+    return b * torch.exp(-2 * error / (power + root)), power, close
 
 
 def _at(given: _Given, b: Float[Tensor, " queries"]) -> tuple[_Point, Tensor]:
@@ -213,55 +238,54 @@ def _at(given: _Given, b: Float[Tensor, " queries"]) -> tuple[_Point, Tensor]:
     return _Point(*(torch.where(over, one, other) for one, other in zip(*points, strict=True))), off
 
 
-def _by_secants(given: _Given, b: Tensor, *, own: bool) -> Float[Tensor, " queries"]:
-    """Where movements are small: loads are nearly linear in b, and both vectors count."""
-    power, before = torch.ones_like(b), None
+def _by_secants(given: _Given, b: Tensor, power: Tensor) -> Float[Tensor, " queries"]:
+    """Where movements are small, and both vectors count, from a power of b that loads about grow with."""
+    load, before = _Load(given), None
     for _ in range(_MOST_ROUNDS):
-        error = _log_load(given, b, own=own) - _AIM
+        error = torch.log(load(b)) - _AIM
+        off = torch.ones_like(error)
         if before is not None:
             apart = torch.log(b / before[0])
-            power = torch.where(apart.abs() > 1e-9, (error - before[1]) / apart, power).clamp(0.5, 10)
+            steeper = torch.where(apart.abs() > 1e-9, (error - before[1]) / apart, power).clamp(0.5, 10)
+            off, power = (steeper / power - 1).abs(), steeper
         before = (b, error)
         b = b * torch.exp(-error / power)
-        if bool(((error.abs() <= _CLOSE) | ~torch.isfinite(error)).all()):
+        if bool(((error.abs() * off <= _CLOSE) | ~torch.isfinite(error)).all()):
             break
     return b
 
 
-def _log_load(given: _Given, b: Tensor, *, own: bool) -> Tensor:
-    """Of the smallest bounds with movements t, and with d."""
-    values = _values(given, given.t, b)
-    size, away, upper = values.size, values.total / (1 + values.size), _upper(given, values, b, own=own)
-    if not own:
-        size, away = _away(given, b)
-    loads = []
-    if given.loss is not None:
-        loads.append(size / given.loss)
-    if given.gradient is not None:
-        load = values.redistributed + b * _ratio(given, upper, away)
-        d_top = at_class(given.unit.d, given.top)
-        values = _values(given, given.unit.d, b, d_top)
-        upper = _upper(given, values, b, own=own, v_top=d_top)
-        load = torch.minimum(load, values.redistributed + b * _ratio(given, upper, away))
-        loads.append(load / given.gradient)
-    return torch.log(torch.stack(loads).amax(dim=0))
+class _Load:
+    """The largest share of a budget, with the smaller of the bounds with movements t and with d, for any target."""
 
+    def __init__(self, given: _Given) -> None:
+        head, unit, top = given.head, given.unit, given.top
+        self.given = given
+        self.others = without(head.log_probabilities.exp(), head.target, 0.0)
+        self.mass = self.others.sum(dim=1)
+        self.movement = towards(unit.d, unit.to_target, head.target)
+        self.d_top, self.zero = at_class(unit.d, top), torch.zeros_like(self.mass)
+        self.peak, self.a_top = at_class(head.log_probabilities, top).exp(), at_class(unit.a, top)
+        self.own = head.target == top
 
-def _upper(given: _Given, values: _Values, b: Tensor, *, own: bool, v_top: Tensor | None = None) -> Tensor:
-    """sum_{j != y} u_j a_j."""
-    upper = values.ratios.sum(dim=1)
-    if own:
-        return upper
-    peak = at_class(given.head.log_probabilities, given.top).exp()
-    z = 1.0 if v_top is None else torch.exp(-b * v_top)
-    top = peak / (peak + z * values.rest) * at_class(given.unit.a, given.top)
-    return upper - at_class(values.ratios, given.head.target) + top
+    def __call__(self, b: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
+        given = self.given
+        size = torch.expm1(self.movement * b[:, None]).mul_(self.others).sum(dim=1)
+        loads = []
+        if given.loss is not None:
+            loads.append(size / given.loss)
+        if given.gradient is not None:
+            away = (size + self.mass) / (1 + size)
+            vectors = ((given.t, self.zero), (given.unit.d, self.d_top))
+            load = torch.stack([self._gradient(v, v_top, b, away) for v, v_top in vectors]).amin(dim=0)
+            loads.append(load / given.gradient)
+        return torch.stack(loads).amax(dim=0)
 
-
-def _away(given: _Given, b: Tensor) -> tuple[Tensor, Tensor]:
-    """S of the loss and 1 - l_y, for a target that is not the top class."""
-    target = given.head.target
-    others = without(given.head.log_probabilities.exp(), target, 0.0)
-    movement = towards(given.unit.d, given.unit.to_target, target)
-    size, mass = (others * torch.expm1(movement * b[:, None])).sum(dim=1), others.sum(dim=1)
-    return size, (size + mass) / (1 + size)
+    def _gradient(self, v: Tensor, v_top: Tensor, b: Tensor, away: Tensor) -> Tensor:
+        given = self.given
+        values = _values(given, v, b, v_top)
+        # sum_{j != y} u_j a_j, with 1 + S_w^- = pi_w + z_w Z_w for the top class
+        top = self.peak / (self.peak + torch.exp(-b * v_top) * values.rest) * self.a_top
+        upper = values.ratios.sum(dim=1)
+        upper = torch.where(self.own, upper, upper - at_class(values.ratios, given.head.target) + top)
+        return values.redistributed + b * _ratio(given, upper, away)

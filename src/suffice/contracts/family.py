@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from suffice.contracts.base import Contract, Estimate, Series
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.conditioned import log_ratio_term
+from suffice.contracts.series import MOST_MASS
 from suffice.contracts.sensitivity import Sensitivity, first_order
 from suffice.numerics.softmax import at_class, without
 
@@ -61,6 +63,10 @@ class Family(Protocol):
 
     def series(self) -> Series | None:
         """Enclosures of the bounds on scalars, if there are any."""
+        ...
+
+    def dominated(self) -> Bool[Tensor, " queries"]:
+        """The rows that are not for series: one class has nearly everything."""
         ...
 
     def aim(self, limits: dict[str, Float[Tensor, " queries"]]) -> Float[Tensor, " queries"] | None:
@@ -148,6 +154,10 @@ class SoftmaxFamily:
         """The contract's, where nothing stands beside the family."""
         series = self.contract.series
         return None if series is None or self.beside is not None else series(self.head, self.unit)
+
+    def dominated(self) -> Bool[Tensor, " queries"]:
+        """By the largest probability."""
+        return self.head.log_probabilities.amax(dim=1) > math.log(MOST_MASS)
 
     def aim(self, limits: dict[str, Float[Tensor, " queries"]]) -> Float[Tensor, " queries"] | None:
         """The contract's, where nothing stands beside the family."""

@@ -268,9 +268,21 @@ class SampledFamily:
         """None."""
         return
 
+    def dominated(self) -> Bool[Tensor, " queries"]:
+        """None: there are no series."""
+        return torch.zeros(len(self), dtype=torch.bool, device=self.realized.like.device)
+
+    def aim(self, _limits: dict[str, Float[Tensor, " queries"]]) -> None:
+        """None."""
+        return
+
     def slack(self) -> Float[Tensor, " queries"]:
         """The largest of the samples'."""
         return self.realized.slacks.amax(dim=1)
+
+    def roundings(self) -> float:
+        """The largest of the samples' slacks, of which they are a part."""
+        return self.realized.slacks.amax().item()
 
 
 @realize_pair.register(SupervisedStates)

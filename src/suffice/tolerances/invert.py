@@ -31,12 +31,16 @@ Shares = dict[str, Tensor]
 def invert(family: Family, budgets: Budgets, at_one: Bounds | None = None) -> Inverse:
     """The largest b that is accepted, and one just above that is not. `at_one`, the bounds at 1, makes 1 an end."""
     # the margin and KL are not in the series
-    series = None if budgets.prediction or budgets.kl is not None else family.series()
-    if series is None:
+    if budgets.prediction or budgets.kl is not None:
         return invert_directly(family, budgets, at_one)
-    limits = budgets.limits(family.slack())
-    inverse, settled = settle(series, limits, family.slack())
-    inverse = _for_others(inverse, settled, family, limits, _aimed_first)
+    limits, slack = budgets.limits(family.slack()), family.slack()
+    # series are not tried where most rows are none of theirs
+    if 2 * int(family.dominated().sum()) > len(slack):
+        inverse = _aimed_first(family, budgets)
+    elif (series := family.series()) is not None:
+        inverse = _for_others(*settle(series, limits, slack), family, limits, _aimed_first)
+    else:
+        return invert_directly(family, budgets, at_one)
     return inverse if at_one is None else with_one(inverse, at_one, budgets)
 
 
@@ -54,11 +58,16 @@ def _for_others(
         return other(family, Budgets(**limits))  # type: ignore[arg-type]
     rows = (~settled).nonzero().squeeze(1)
     rest = other(family[rows], Budgets(**{name: limit[rows] for name, limit in limits.items()}))  # type: ignore[arg-type]
+    return _put(inverse, rows, rest)
+
+
+def _put(whole: Inverse, rows: Tensor, some: Inverse) -> Inverse:
+    """The same with other ends in some rows."""
     return Inverse(
-        accepted=inverse.accepted.index_put((rows,), rest.accepted),
-        rejected=inverse.rejected.index_put((rows,), rest.rejected),
-        binding=inverse.binding.index_put((rows,), rest.binding),
-        evaluations=inverse.evaluations + rest.evaluations,
+        accepted=whole.accepted.index_put((rows,), some.accepted),
+        rejected=whole.rejected.index_put((rows,), some.rejected),
+        binding=whole.binding.index_put((rows,), some.binding),
+        evaluations=whole.evaluations + some.evaluations,
     )
 
 
