@@ -26,7 +26,7 @@ __all__ = ["centered_aim"]
 # log of the share of the budget that is aimed at: what is above 1 is lost, below 1 - 1e-9 no bracket is closed.
 _AIM = -4e-10
 # Rounds in float32, and at most so many in float64.
-_FIRST_ROUNDS, _MOST_ROUNDS = 2, 6
+_FIRST_ROUNDS, _MOST_ROUNDS = 3, 6
 # A round ends the search if its step, by what slopes may be off, is right to this.
 _CLOSE = 1e-10
 # What slopes are off at least.
@@ -46,8 +46,9 @@ def centered_aim(head: SoftmaxHead, unit: Allowances, limits: dict[str, Tensor])
         return None
     top = head.log_probabilities.argmax(dim=1)
     given, own = _given(head, unit, limits, top), head.target == top
-    b, power = _solved(given, _first(given), own)
+    b = _first(given)
     small = ~(b * given.t.amax(dim=1) > _SMALL)
+    b, power = _solved(given, b, own & ~small)
     # where the target is not the top class: from where the first step is that of first order
     b = torch.where(own, b, 1e-6 / unit.d.amax(dim=1))
     power = torch.where(own, power, 1.0)
@@ -134,7 +135,7 @@ def _first(given: _Given) -> Float[Tensor, " queries"]:
 
 
 class _Values(NamedTuple):
-    """For one vector v: E_j, pi_j x_j rho_j and u_j a_j of all classes but the top one, sums, and the redistribution."""
+    """For one vector v: E_j and u_j a_j of all classes but the top one, sums over these, and the redistribution."""
 
     e: Tensor
     ratios: Tensor
@@ -188,12 +189,12 @@ def _solved(given: _Given, b: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     b, power, close = _stepped(given, b)
     open_rows = (wanted & ~close).nonzero().squeeze(1)
     if len(open_rows):
-        some, found = given[open_rows], (b[open_rows], power[open_rows])
+        some, at, to = given[open_rows], b[open_rows], power[open_rows]
         for _ in range(_MOST_ROUNDS):
-            *found, close = _stepped(some, found[0])
+            at, to, close = _stepped(some, at)
             if bool(close.all()):
                 break
-        b, power = b.index_put((open_rows,), found[0]), power.index_put((open_rows,), found[1])
+        b, power = b.index_put((open_rows,), at), power.index_put((open_rows,), to)
     return b, power
 
 
@@ -211,6 +212,7 @@ def _stepped(given: _Given, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _at(given: _Given, b: Float[Tensor, " queries"]) -> tuple[_Point, Tensor]:
     """The loads of the bounds with movements t, with derivatives, and what those may be off."""
     t, column, rho = given.t, b[:, None], given.head.distances
+    assert rho is not None
     values = _values(given, t, b)
     e, size = values.e, values.size
     tilted = torch.mul(e, t, out=given.space("aim-moved", t))
@@ -239,18 +241,25 @@ def _at(given: _Given, b: Float[Tensor, " queries"]) -> tuple[_Point, Tensor]:
 
 
 def _by_secants(given: _Given, b: Tensor, power: Tensor) -> Float[Tensor, " queries"]:
-    """Where movements are small, and both vectors count, from a power of b that loads about grow with."""
-    load, before = _Load(given), None
+    """Where movements are small, and both vectors count, from a power of b that loads about grow with.
+
+    The load is nearly proportional to e^{vb} - 1 with some v in the middle of the movements: secants are laid through
+    its logarithm over that of this, of which the power is v b/(1 - e^{-vb}), about 1 + vb/2.
+    """
+    v = 2 * (power - 1).clamp(1e-12, 5.0) / b
+    load, slope, before = _Load(given), torch.ones_like(b), None
     for _ in range(_MOST_ROUNDS):
+        x = torch.log(torch.expm1(v * b))
         error = torch.log(load(b)) - _AIM
         off = torch.ones_like(error)
         if before is not None:
-            apart = torch.log(b / before[0])
-            steeper = torch.where(apart.abs() > 1e-9, (error - before[1]) / apart, power).clamp(0.5, 10)
-            off, power = (steeper / power - 1).abs(), steeper
-        before = (b, error)
-        b = b * torch.exp(-error / power)
-        if bool(((error.abs() * off <= _CLOSE) | ~torch.isfinite(error)).all()):
+            apart = x - before[0]
+            steeper = torch.where(apart.abs() > 1e-9, (error - before[1]) / apart, slope).clamp(0.25, 4)
+            off, slope = (steeper / slope - 1).abs(), steeper
+        before = (x, error)
+        b = torch.log1p(torch.exp(x - error / slope)) / v
+        # the next slope would be nearer to this one than this one was to the last
+        if bool(((error.abs() * off <= 10 * _CLOSE) | ~torch.isfinite(error)).all()):
             break
     return b
 

@@ -33,7 +33,7 @@ class SoftmaxHead:
     divergence: bool = False
     log_after: Float[Tensor, "queries classes"] | None = None
 
-    def __getitem__(self, rows: Int[Tensor, " rows"]) -> SoftmaxHead:
+    def __getitem__(self, rows: Int[Tensor, " rows"] | slice) -> SoftmaxHead:
         """The head of some rows."""
         return replace(
             self,
@@ -101,7 +101,7 @@ class Allowances:
     to_target: Float[Tensor, "queries classes"] | None = None
     to_top: Float[Tensor, "queries classes"] | None = None
 
-    def __getitem__(self, rows: Int[Tensor, " rows"]) -> Allowances:
+    def __getitem__(self, rows: Int[Tensor, " rows"] | slice) -> Allowances:
         """The allowances of some rows."""
         return Allowances(
             d=self.d[rows],

@@ -13,8 +13,8 @@ from torch import Tensor
 from suffice.contracts.base import Contract, Estimate, Series
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.conditioned import log_ratio_term
-from suffice.contracts.series import MOST_MASS
 from suffice.contracts.sensitivity import Sensitivity, first_order
+from suffice.contracts.series import MOST_MASS
 from suffice.numerics.softmax import at_class, without
 
 __all__ = ["Family", "SoftmaxFamily"]

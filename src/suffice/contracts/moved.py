@@ -1,8 +1,8 @@
 """What one vector of score allowances does, in plain arithmetic and in place (docs/theory, 6.12).
 
 With x = expm1(v), z = 1/(1 + x) = e^-v and y = x z = 1 - e^-v,
-S_j^+ = (1 + x_j) X_j + x_j pibar_j, -S_j^- = z_j (Y_j + x_j pibar_j) and 1 + S_j^- = pi_j + z_j Z_j, where X_j, Y_j, Z_j
-and pibar_j are the sums of pi_i x_i, pi_i y_i, pi_i z_i and pi_i over i != j. One exponential a class, no logarithm.
+S_j^+ = (1 + x_j) X_j + x_j pibar_j, -S_j^- = z_j (Y_j + x_j pibar_j) and 1 + S_j^- = pi_j + z_j Z_j, where X_j, Y_j,
+Z_j and pibar_j are the sums of pi_i x_i, pi_i y_i, pi_i z_i and pi_i over i != j. One exponential a class, no log.
 Working memory is what costs in a large eager expression, not arithmetic: buffers are used again and again.
 """
 

@@ -184,12 +184,12 @@ class _Plain:
             assert each.redistributed is not None
             ratio = torch.minimum(self._times(each.upper), away * a_max) + away * self.a_y
             self.gradient = torch.minimum(self.gradient, each.redistributed + ratio)
-            if self.kl is not None and apart is not None:
+            if self.kl is not None and apart is not None and each.left is not None:
                 self.kl = torch.minimum(self.kl, divergence(head, weights.pi / each.left, apart))
 
     def _margin_use(self, to_top: Tensor) -> Tensor:
         head, top = self.head, self.top
-        raised = torch.where(head.known, 1 + head.roundings, torch.inf)
+        raised = torch.full_like(head.gradient_scale, 1 + head.roundings).masked_fill_(~head.known, torch.inf)
         log_pi = head.log_probabilities
         gaps = torch.sub(at_class(log_pi, top)[:, None], log_pi, out=self.space("more", log_pi))
         if head.log_error is not None:
