@@ -32,6 +32,8 @@ LARGEST_MOVEMENT = 100.0
 _LARGEST = 1e100
 _LEAST = 1e-200
 _MIDDLE = 30.0
+# Factors at most this large: sums are formed before they are multiplied by one.
+_LARGEST_FACTOR = 1e30
 # Entries of a block of rows.
 _BLOCK = 131_072
 
@@ -205,6 +207,8 @@ class _Plain:
         least = _LEAST * torch.exp(4 * (self.largest - _MIDDLE).clamp_min(0))
         inside = (self.largest <= LARGEST_MOVEMENT) & (sizes <= _LARGEST) & self.head.known
         inside &= torch.stack([self.size, self.tv, self.gradient / sizes]).amin(dim=0) >= least
+        if self.factor is not None:
+            inside &= self.factor <= _LARGEST_FACTOR
         return inside if self.kl is None else inside & (self.kl >= least)
 
     def raised(self) -> Bounds:

@@ -17,6 +17,9 @@ from suffice.tolerances.bracket import RELATIVE_WIDTH, Inverse
 
 __all__ = ["aimed", "rejected_from"]
 
+# Budgets that this is used for, and factors: no bound near them is raised to a normal number, and b can be.
+_LEAST_BUDGET = 2.0**-960
+_LEAST_FACTOR = 1e-290
 # Evaluations at two points have a rounding each, of what a bound is raised by at most, and so has what is compared.
 _ROUNDINGS = 8
 
@@ -26,11 +29,12 @@ def aimed(family: Family, budgets: Budgets) -> tuple[Inverse, Bool[Tensor, " que
 
     None if the family does not aim at such budgets.
     """
-    like = family.slack()
-    b = family.aim(budgets.limits(like)) if not budgets.prediction else None
+    limits = budgets.limits(family.slack())
+    b = family.aim(limits) if not budgets.prediction else None
     if b is None:
         return None
-    usable = torch.isfinite(b) & (b > 0)
+    usable = torch.isfinite(b) & (b >= _LEAST_FACTOR)
+    usable &= torch.stack(list(limits.values())).amin(dim=0) >= _LEAST_BUDGET
     b = torch.where(usable, b, 0.0)
     bounds = family.at(b)
     beyond, binding = rejected_from(bounds, budgets, b, family.roundings())
