@@ -129,6 +129,35 @@ def test_a_slow_bound_within_the_budget_settles_nothing() -> None:
     assert (_share(slow, budgets, 1.001 * inverse.accepted) <= 1).all()
 
 
+@pytest.mark.parametrize("off", [1e-6, 0.5])
+def test_an_aim_that_is_too_high(monkeypatch: pytest.MonkeyPatch, off: float) -> None:
+    """What the contract rejects is not settled, however near it is."""
+    _off_by(monkeypatch, 1 + off)
+    found = aimed(saturated_family(2), sf.Budgets(loss=1e-5, gradient=1e-5))
+    assert found is not None
+    assert not found[1].any()
+
+
+@pytest.mark.parametrize("off", [1e-6, 0.2])
+def test_an_aim_that_is_too_low(monkeypatch: pytest.MonkeyPatch, off: float) -> None:
+    """Nor is what is accepted too far below its budget."""
+    _off_by(monkeypatch, 1 - off)
+    found = aimed(saturated_family(2), sf.Budgets(loss=1e-5, gradient=1e-5))
+    assert found is not None
+    assert not found[1].any()
+
+
+def _off_by(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    aim = SoftmaxFamily.aim
+
+    def off(family: SoftmaxFamily, limits: dict[str, Tensor]) -> Tensor:
+        found = aim(family, limits)
+        assert found is not None
+        return factor * found
+
+    monkeypatch.setattr(SoftmaxFamily, "aim", off)
+
+
 @pytest.mark.parametrize("budget", [1e-290, 1e-305])
 def test_budgets_among_the_smallest_numbers(budget: float) -> None:
     """A bound that is raised to a normal number grows with nothing."""

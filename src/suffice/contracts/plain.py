@@ -184,7 +184,8 @@ class _Plain:
             self.tv = torch.minimum(self.tv, torch.minimum(torch.tanh(t_max / 2), moved[1].deviation))
         for each in moved:
             assert each.redistributed is not None
-            ratio = torch.minimum(self._times(each.upper), away * a_max) + away * self.a_y
+            upper = self._times(each.upper)
+            ratio = torch.minimum(upper, away * a_max) + away * self.a_y
             self.gradient = torch.minimum(self.gradient, each.redistributed + ratio)
             if self.kl is not None and apart is not None and each.left is not None:
                 self.kl = torch.minimum(self.kl, divergence(head, weights.pi / each.left, apart))
