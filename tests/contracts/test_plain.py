@@ -174,7 +174,7 @@ def test_multiples_are_those_of_scaled_allowances() -> None:
                 b = size / unit.d.amax(dim=1).clamp_min(1e-300)
                 for contract in (contract_named("conditioned"), contract_named("centered")):
                     assert contract.along is not None
-                    found, expected = contract.along(head, unit, b), contract.bounds(head, unit.scaled(b))
+                    found, expected = contract.along(head, unit, b, None), contract.bounds(head, unit.scaled(b))
                     for name in NAMES:
                         one, other = getattr(found, name), getattr(expected, name)
                         torch.testing.assert_close(one, other, rtol=2 * head.roundings, atol=0, equal_nan=True)
@@ -192,7 +192,7 @@ def test_a_factor_does_not_bring_back_what_underflowed() -> None:
     assert found.gradient < 0.9 * right
     contract = contract_named("centered")
     assert contract.along is not None
-    torch.testing.assert_close(contract.along(head, given, b).gradient, right, rtol=1e-11, atol=0)
+    torch.testing.assert_close(contract.along(head, given, b, None).gradient, right, rtol=1e-11, atol=0)
 
 
 def test_blocks_of_rows_are_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,8 +202,26 @@ def test_blocks_of_rows_are_one_after_the_other(monkeypatch: pytest.MonkeyPatch)
     b = torch.logspace(-6, -1, 10, dtype=torch.float64) / unit.d.amax(dim=1)
     contract = contract_named("centered")
     assert contract.along is not None
-    whole = contract.along(head, unit, b)
+    whole = contract.along(head, unit, b, None)
     monkeypatch.setattr("suffice.contracts.plain._BLOCK", 3 * states.num_classes)
-    parts = contract.along(head, unit, b)
+    parts = contract.along(head, unit, b, None)
     for name in (*NAMES, "slow"):
         torch.testing.assert_close(getattr(parts, name), getattr(whole, name), rtol=1e-14, atol=0)
+
+
+def test_what_is_not_asked_for_is_not_below() -> None:
+    """For some budgets only: their bounds are the same, and all others at least as large."""
+    for states in many_states(40, queries=10):
+        realized = Analytic(sf.DebyePair()).at(states)
+        head, unit = realized.head(NEEDS), realized.unit(NEEDS)
+        b = 0.1 / unit.d.amax(dim=1)
+        along = contract_named("centered").along
+        assert along is not None
+        whole, some = along(head, unit, b, None), along(head, unit, b, frozenset({"loss", "gradient"}))
+        for name in NAMES:
+            assert (getattr(some, name) >= getattr(whole, name)).all()
+        for name in ("loss", "gradient", "slow"):
+            assert torch.equal(getattr(some, name), getattr(whole, name))
+        probability = along(head, unit, b, frozenset({"probability"})).probability
+        assert torch.equal(probability, whole.probability)
+        assert torch.equal(along(head, unit, b, frozenset({"prediction"})).margin_use, whole.margin_use)

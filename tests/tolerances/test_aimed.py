@@ -172,9 +172,9 @@ def test_what_is_asked_for_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) ->
     calls: list[int] = []
     at = SoftmaxFamily.at
 
-    def counted(family: SoftmaxFamily, b: Tensor) -> Bounds:
+    def counted(family: SoftmaxFamily, b: Tensor, names: frozenset[str] | None = None) -> Bounds:
         calls.append(len(b))
-        return at(family, b)
+        return at(family, b, names)
 
     monkeypatch.setattr(SoftmaxFamily, "at", counted)
     family, budgets = saturated_family(2), sf.Budgets(loss=1e-5, gradient=1e-5)

@@ -273,20 +273,28 @@ class _Load:
         self.others = without(head.log_probabilities.exp(), head.target, 0.0)
         self.mass = self.others.sum(dim=1)
         self.movement = towards(unit.d, unit.to_target, head.target)
-        self.d_top, self.zero = at_class(unit.d, top), torch.zeros_like(self.mass)
+        self.d_top = at_class(unit.d, top)
+        self.better: tuple[Tensor, Tensor] | None = None
         self.peak, self.a_top = at_class(head.log_probabilities, top).exp(), at_class(unit.a, top)
         self.own = head.target == top
 
     def __call__(self, b: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
+        """At b, with both vectors at the first call, and later with that which was then the better one."""
         given = self.given
-        size = torch.expm1(self.movement * b[:, None]).mul_(self.others).sum(dim=1)
+        grown = torch.mul(self.movement, b[:, None], out=given.space("aim-u", self.movement))
+        size = grown.expm1_().mul_(self.others).sum(dim=1)
         loads = []
         if given.loss is not None:
             loads.append(size / given.loss)
         if given.gradient is not None:
             away = (size + self.mass) / (1 + size)
-            vectors = ((given.t, self.zero), (given.unit.d, self.d_top))
-            load = torch.stack([self._gradient(v, v_top, b, away) for v, v_top in vectors]).amin(dim=0)
+            if self.better is None:
+                with_t = self._gradient(given.t, torch.zeros_like(b), b, away)
+                load = torch.minimum(with_t, self._gradient(given.unit.d, self.d_top, b, away))
+                other = load < with_t
+                self.better = (torch.where(other[:, None], given.unit.d, given.t), torch.where(other, self.d_top, 0.0))
+            else:
+                load = self._gradient(*self.better, b, away)
             loads.append(load / given.gradient)
         return torch.stack(loads).amax(dim=0)
 

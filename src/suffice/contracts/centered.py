@@ -34,8 +34,8 @@ def centered_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     return in_plain_arithmetic(head, allowances, centered_in_logs, never_above=conditioned_bounds)
 
 
-def _along(head: SoftmaxHead, unit: Allowances, b: Tensor) -> Bounds:
-    return in_plain_arithmetic(head, unit, centered_in_logs, never_above=conditioned_bounds, factor=b)
+def _along(head: SoftmaxHead, unit: Allowances, b: Tensor, names: frozenset[str] | None = None) -> Bounds:
+    return in_plain_arithmetic(head, unit, centered_in_logs, never_above=conditioned_bounds, factor=b, names=names)
 
 
 def centered_in_logs(head: SoftmaxHead, allowances: Allowances) -> Bounds:

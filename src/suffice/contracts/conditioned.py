@@ -61,8 +61,8 @@ def conditioned_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     return in_plain_arithmetic(head, allowances, conditioned_in_logs)
 
 
-def _along(head: SoftmaxHead, unit: Allowances, b: Tensor) -> Bounds:
-    return in_plain_arithmetic(head, unit, conditioned_in_logs, factor=b)
+def _along(head: SoftmaxHead, unit: Allowances, b: Tensor, names: frozenset[str] | None = None) -> Bounds:
+    return in_plain_arithmetic(head, unit, conditioned_in_logs, factor=b, names=names)
 
 
 def conditioned_in_logs(head: SoftmaxHead, allowances: Allowances, intervals: Intervals | None = None) -> Bounds:

@@ -29,8 +29,8 @@ class Family(Protocol):
         """The family of some rows."""
         ...
 
-    def at(self, b: Float[Tensor, " queries"]) -> Bounds:
-        """The bounds at b times the unit, and what is there beside it."""
+    def at(self, b: Float[Tensor, " queries"], names: frozenset[str] | None = None) -> Bounds:
+        """The bounds at b times the unit, and what is there beside it; all others than of `names` may be larger."""
         ...
 
     def alone(self) -> Bounds | None:
@@ -99,11 +99,11 @@ class SoftmaxFamily:
         beside = None if self.beside is None else self.beside[rows]
         return SoftmaxFamily(contract=self.contract, head=self.head[rows], unit=self.unit[rows], beside=beside)
 
-    def at(self, b: Float[Tensor, " queries"]) -> Bounds:
+    def at(self, b: Float[Tensor, " queries"], names: frozenset[str] | None = None) -> Bounds:
         """The contract at b times the unit."""
         along = self.contract.along
         if along is not None and self.beside is None:
-            return along(self.head, self.unit, b)
+            return along(self.head, self.unit, b, names)
         grown = self.unit.scaled(b)
         return self.contract.bounds(self.head, grown if self.beside is None else grown.plus(self.beside))
 

@@ -68,8 +68,10 @@ def moved_by(
     space: Space,
     *,
     keep: bool = False,
+    deviation: bool = True,
 ) -> Moved:
-    """The sums for v, of which `largest` is the largest a row. `v` is used up."""
+    """The sums for v, of which `largest` is the largest a row; `v` is used up. Without `deviation` that, and S_y^+, are
+    infinite: a third of the work."""
     pi, rest = weights.pi, weights.rest
     x = torch.expm1(v, out=v)
     more = torch.add(x, 1, out=space("more", v))
@@ -82,17 +84,17 @@ def moved_by(
         redistributed = redistributed / torch.mul(pi, z, out=scratch).sum(dim=1)
     fallen = _exclusive_of(torch.mul(weighted, z, out=space("fallen", v)))
     left = _left(weights, z, fallen, largest, space)
-    own = x.mul_(rest)
-    down = fallen.add_(own).mul_(z).div_(left)
-    up = _exclusive_of(weighted).mul_(more).add_(own)
-    size = at_class(up, weights.target)
-    larger = torch.maximum(up.div_(torch.add(up, 1, out=more)), down, out=up)
+    upper = torch.div(weights.ratios, left, out=scratch).sum(dim=1)
+    size = half = torch.full_like(upper, torch.inf)
+    if deviation:
+        own = x.mul_(rest)
+        down = fallen.add_(own).mul_(z).div_(left)
+        up = _exclusive_of(weighted).mul_(more).add_(own)
+        size = at_class(up, weights.target)
+        larger = torch.maximum(up.div_(torch.add(up, 1, out=more)), down, out=up)
+        half = 0.5 * larger.mul_(pi).sum(dim=1)
     return Moved(
-        size=size,
-        deviation=0.5 * larger.mul_(pi).sum(dim=1),
-        upper=torch.div(weights.ratios, left, out=scratch).sum(dim=1),
-        redistributed=redistributed,
-        left=left.clone() if keep else None,
+        size=size, deviation=half, upper=upper, redistributed=redistributed, left=left.clone() if keep else None
     )
 
 

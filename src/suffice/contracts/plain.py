@@ -45,16 +45,17 @@ def in_plain_arithmetic(
     *,
     never_above: Evaluator | None = None,
     factor: Float[Tensor, " queries"] | None = None,
+    names: frozenset[str] | None = None,
 ) -> Bounds:
     """The plain bounds where the row is in their domain, and those of the log-domain evaluator elsewhere.
 
     With `never_above`, the conditioned contract, they are the centred ones. Its own domain is larger, and its plain
     bounds may be some roundings below logarithms: elsewhere its bounds are limits. They are those at `factor` times the
-    allowances, or at the allowances themselves.
+    allowances, or at the allowances themselves. Of `names` that are not asked for they may be larger.
     """
     if head.log_probabilities.dtype != torch.float64:
         return in_logs(head, _times(unit, factor))
-    found, inside = _by_blocks(head, unit, factor, centered=never_above is not None)
+    found, inside = _by_blocks(head, unit, factor, names, centered=never_above is not None)
     if head.log_after is None:
         # without any error every sum is 0, exactly, in either evaluator
         moving = unit.moving() if factor is None else unit.moving() & (factor > 0)
@@ -87,17 +88,17 @@ def _times(unit: Allowances, factor: Tensor | None) -> Allowances:
 
 
 def _by_blocks(
-    head: SoftmaxHead, unit: Allowances, factor: Tensor | None, *, centered: bool
+    head: SoftmaxHead, unit: Allowances, factor: Tensor | None, names: frozenset[str] | None, *, centered: bool
 ) -> tuple[Bounds, Bool[Tensor, " queries"]]:
     count, classes = head.log_probabilities.shape
     rows = -(-count // max(1, -(-count * classes // _BLOCK)))
     if count <= rows:
-        return plain_bounds(head, unit, centered=centered, factor=factor)
+        return plain_bounds(head, unit, centered=centered, factor=factor, names=names)
     parts = []
     for start in range(0, count, rows):
         block = slice(start, start + rows)
         of_block = None if factor is None else factor[block]
-        parts.append(plain_bounds(head[block], unit[block], centered=centered, factor=of_block))
+        parts.append(plain_bounds(head[block], unit[block], centered=centered, factor=of_block, names=names))
     return one_after_another([bounds for bounds, _ in parts]), torch.cat([inside for _, inside in parts])
 
 
@@ -107,18 +108,19 @@ def plain_bounds(
     *,
     centered: bool,
     factor: Float[Tensor, " queries"] | None = None,
+    names: frozenset[str] | None = None,
 ) -> tuple[Bounds, Bool[Tensor, " queries"]]:
     """The contract's bounds, and the rows in which they are proved: no other row of them may be used.
 
     Raised by the slack of 6.6 and by the roundings once more: where both evaluators are right to their roundings, this
     one is nowhere below the other, and what it accepts the other accepts as well. They are those at `factor` times the
-    allowances, if there is one.
+    allowances, if there is one, and of `names` that are not asked for they may be larger.
     """
     if head.divergence and factor is not None:
         unit, factor = unit.scaled(factor), None
     made = _Plain(head, unit, factor)
     if centered:
-        made.center()
+        made.center(names)
     return made.raised(), made.inside()
 
 
@@ -157,12 +159,12 @@ class _Plain:
         """The same of every class, in place."""
         return values if self.factor is None else values.mul_(self.factor[:, None])
 
-    def _moved(self, v: Float[Tensor, "queries classes"], largest: Tensor) -> Moved:
+    def _moved(self, v: Float[Tensor, "queries classes"], largest: Tensor, *, deviation: bool = True) -> Moved:
         """For one vector, which is used up."""
         distances, keep = self.head.distances, self.head.divergence
-        return moved_by(self.weights, v, largest, distances, self.space, keep=keep)
+        return moved_by(self.weights, v, largest, distances, self.space, keep=keep, deviation=deviation)
 
-    def center(self) -> None:
+    def center(self, names: frozenset[str] | None) -> None:
         """Minima with what differences of errors and distances of gradients give (6.4, 6.5)."""
         head, unit, weights = self.head, self.unit, self.weights
         assert head.distances is not None
@@ -175,12 +177,13 @@ class _Plain:
         to_top = self._each(towards(unit.d, unit.to_top, self.top, self.space("v", unit.d)))
         t_max = to_top.amax(dim=1)
         self.largest = torch.maximum(self.largest, t_max)
-        self.use = torch.minimum(self.use, self._margin_use(to_top))
+        if names is None or "prediction" in names:
+            self.use = torch.minimum(self.use, self._margin_use(to_top))
         self.sizes = torch.maximum(self.sizes, head.distances.amax(dim=1))
         moved = [self.moved]
         apart = returned(head, to_top, self.top).clone() if head.divergence else None
         if unit.to_top is not None:
-            moved.append(self._moved(to_top, t_max))
+            moved.append(self._moved(to_top, t_max, deviation=names is None or "probability" in names))
             self.tv = torch.minimum(self.tv, torch.minimum(torch.tanh(t_max / 2), moved[1].deviation))
         for each in moved:
             assert each.redistributed is not None

@@ -36,7 +36,7 @@ def aimed(family: Family, budgets: Budgets) -> tuple[Inverse, Bool[Tensor, " que
     usable = torch.isfinite(b) & (b >= _LEAST_FACTOR)
     usable &= torch.stack(list(limits.values())).amin(dim=0) >= _LEAST_BUDGET
     b = torch.where(usable, b, 0.0)
-    bounds = family.at(b)
+    bounds = family.at(b, frozenset(budgets.names))
     beyond, binding = rejected_from(bounds, budgets, b, family.roundings())
     settled = usable & accepts(budgets.shares(bounds)) & (beyond <= b * (1 + RELATIVE_WIDTH))
     return Inverse(accepted=b, rejected=beyond, binding=binding, evaluations=1), settled

@@ -95,7 +95,7 @@ def with_one(inverse: Inverse, at_one: Bounds, budgets: Budgets) -> Inverse:
 
 def invert_directly(family: Family, budgets: Budgets, at_one: Bounds | None = None) -> Inverse:
     """By evaluating the family's bounds: at both ends of the bracket that the estimate proposes, and on."""
-    like, count = family.slack(), len(family)
+    like, count, names = family.slack(), len(family), frozenset(budgets.names)
     known = None if at_one is None else budgets.shares(at_one)
     picked, limited = _remembered(family, count), _remembered(budgets, count)
     alone = family.alone()
@@ -104,7 +104,7 @@ def invert_directly(family: Family, budgets: Budgets, at_one: Bounds | None = No
     def judge(rows: Tensor, b: Tensor) -> Judged:
         if known is not None and len(rows) == count and bool((b == 1).all()):
             return _judged(known)
-        return _judged(limited(rows).shares(picked(rows).at(b)), _some(level, rows))
+        return _judged(limited(rows).shares(picked(rows).at(b, names)), _some(level, rows))
 
     guess = _guess(family, budgets)
     cap = _cap(family, budgets, guess)
