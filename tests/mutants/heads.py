@@ -235,8 +235,8 @@ MUTANTS = (
     Mutant(
         name="kl-in-the-series",
         file="tolerances/invert.py",
-        old="series = None if budgets.prediction or budgets.kl is not None else family.series()",
-        new="series = None if budgets.prediction else family.series()",
+        old="series = None if budgets.prediction or budgets.kl is not None or dominated else family.series()",
+        new="series = None if budgets.prediction or dominated else family.series()",
         why="the series know nothing of KL",
         kills=(f"{_IN_KL}test_tolerances_reach_the_budget",),
     ),

@@ -30,17 +30,13 @@ Shares = dict[str, Tensor]
 
 def invert(family: Family, budgets: Budgets, at_one: Bounds | None = None) -> Inverse:
     """The largest b that is accepted, and one just above that is not. `at_one`, the bounds at 1, makes 1 an end."""
-    # the margin and KL are not in the series
-    if budgets.prediction or budgets.kl is not None:
-        return invert_directly(family, budgets, at_one)
-    limits, slack = budgets.limits(family.slack()), family.slack()
-    # series are not tried where most rows are none of theirs
-    if 2 * int(family.dominated().sum()) > len(slack):
-        inverse = _aimed_first(family, budgets)
-    elif (series := family.series()) is not None:
-        inverse = _for_others(*settle(series, limits, slack), family, limits, _aimed_first)
-    else:
-        return invert_directly(family, budgets, at_one)
+    # the margin and KL are not in the series, and these are not tried where most rows are none of theirs
+    dominated = 2 * int(family.dominated().sum()) > len(family)
+    series = None if budgets.prediction or budgets.kl is not None or dominated else family.series()
+    if series is None:
+        return _aimed_first(family, budgets, at_one)
+    limits = budgets.limits(family.slack())
+    inverse = _for_others(*settle(series, limits, family.slack()), family, limits, _aimed_first)
     return inverse if at_one is None else with_one(inverse, at_one, budgets)
 
 
@@ -71,13 +67,13 @@ def _put(whole: Inverse, rows: Tensor, some: Inverse) -> Inverse:
     )
 
 
-def _aimed_first(family: Family, budgets: Budgets) -> Inverse:
+def _aimed_first(family: Family, budgets: Budgets, at_one: Bounds | None = None) -> Inverse:
     """One evaluation where that is enough."""
     found = aimed(family, budgets)
     if found is None:
-        return invert_directly(family, budgets)
-    inverse, settled = found
-    return _for_others(inverse, settled, family, budgets.limits(family.slack()), invert_directly)
+        return invert_directly(family, budgets, at_one)
+    inverse = _for_others(*found, family, budgets.limits(family.slack()), invert_directly)
+    return inverse if at_one is None else with_one(inverse, at_one, budgets)
 
 
 def with_one(inverse: Inverse, at_one: Bounds, budgets: Budgets) -> Inverse:
