@@ -49,8 +49,8 @@ MUTANTS = (
     ),
     _moved(
         "upper-is-pi",
-        "upper=torch.div(weights.ratios, left, out=scratch).sum(dim=1)",
-        "upper=weights.ratios.sum(dim=1)",
+        "upper = torch.div(weights.ratios, left, out=scratch).sum(dim=1)",
+        "upper = weights.ratios.sum(dim=1)",
         "the exact probabilities may be larger than the approximate ones",
     ),
     _moved(

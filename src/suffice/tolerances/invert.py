@@ -34,9 +34,10 @@ def invert(family: Family, budgets: Budgets, at_one: Bounds | None = None) -> In
     dominated = 2 * int(family.dominated().sum()) > len(family)
     series = None if budgets.prediction or budgets.kl is not None or dominated else family.series()
     if series is None:
-        return _aimed_first(family, budgets, at_one)
-    limits = budgets.limits(family.slack())
-    inverse = _for_others(*settle(series, limits, family.slack()), family, limits, _aimed_first)
+        inverse = _aimed_first(family, budgets, at_one)
+    else:
+        limits = budgets.limits(family.slack())
+        inverse = _for_others(*settle(series, limits, family.slack()), family, limits, _aimed_first)
     return inverse if at_one is None else with_one(inverse, at_one, budgets)
 
 
@@ -53,17 +54,13 @@ def _for_others(
     if not bool(settled.any()):
         return other(family, Budgets(**limits))  # type: ignore[arg-type]
     rows = (~settled).nonzero().squeeze(1)
-    rest = other(family[rows], Budgets(**{name: limit[rows] for name, limit in limits.items()}))  # type: ignore[arg-type]
-    return _put(inverse, rows, rest)
-
-
-def _put(whole: Inverse, rows: Tensor, some: Inverse) -> Inverse:
-    """The same with other ends in some rows."""
+    each = {name: limit[rows] for name, limit in limits.items()}
+    rest = other(family[rows], Budgets(**each))  # type: ignore[arg-type]
     return Inverse(
-        accepted=whole.accepted.index_put((rows,), some.accepted),
-        rejected=whole.rejected.index_put((rows,), some.rejected),
-        binding=whole.binding.index_put((rows,), some.binding),
-        evaluations=whole.evaluations + some.evaluations,
+        accepted=inverse.accepted.index_put((rows,), rest.accepted),
+        rejected=inverse.rejected.index_put((rows,), rest.rejected),
+        binding=inverse.binding.index_put((rows,), rest.binding),
+        evaluations=inverse.evaluations + rest.evaluations,
     )
 
 
@@ -72,8 +69,7 @@ def _aimed_first(family: Family, budgets: Budgets, at_one: Bounds | None = None)
     found = aimed(family, budgets)
     if found is None:
         return invert_directly(family, budgets, at_one)
-    inverse = _for_others(*found, family, budgets.limits(family.slack()), invert_directly)
-    return inverse if at_one is None else with_one(inverse, at_one, budgets)
+    return _for_others(*found, family, budgets.limits(family.slack()), invert_directly)
 
 
 def with_one(inverse: Inverse, at_one: Bounds, budgets: Budgets) -> Inverse:
