@@ -225,3 +225,17 @@ def test_what_is_not_asked_for_is_not_below() -> None:
         probability = along(head, unit, b, frozenset({"probability"})).probability
         assert torch.equal(probability, whole.probability)
         assert torch.equal(along(head, unit, b, frozenset({"prediction"})).margin_use, whole.margin_use)
+
+
+def test_bounds_have_derivatives() -> None:
+    """Where a derivative is wanted, logarithms give it; where it is not, nothing changes."""
+    head, given = _head(0.0, 0.1, 0.2), _even(0.1)
+    d = given.d.clone().requires_grad_()
+    bounds = sf.centered_bounds(head, replace(given, d=d))
+    bounds.loss.sum().backward()
+    assert d.grad is not None
+    # the target's own allowance counts for all others, and each of these for itself
+    assert (d.grad > 0).all()
+    with torch.no_grad():
+        again = sf.centered_bounds(head, replace(given, d=d))
+    torch.testing.assert_close(again.loss, bounds.loss.detach(), rtol=1e-11, atol=0)

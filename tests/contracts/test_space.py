@@ -36,3 +36,10 @@ def test_a_thread_has_its_own() -> None:
     thread.start()
     thread.join()
     assert others[0] is not kept_space()
+
+
+def test_what_was_made_in_inference_mode_serves_outside() -> None:
+    space, like = Space(), torch.ones(2, 3)
+    with torch.inference_mode():
+        space("a", like).copy_(like)
+    assert space("a", like).add_(like).sum().item() == 12.0

@@ -35,6 +35,7 @@ _OFF = 1e-5
 _SMALL = 3.0
 
 
+@torch.no_grad()
 def centered_aim(head: SoftmaxHead, unit: Allowances, limits: dict[str, Tensor]) -> Float[Tensor, " queries"] | None:
     """A b at which budgets on loss and gradient are used up to 4e-10, or about so; NaN or anything where none is found.
 

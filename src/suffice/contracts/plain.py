@@ -53,7 +53,7 @@ def in_plain_arithmetic(
     bounds may be some roundings below logarithms: elsewhere its bounds are limits. They are those at `factor` times the
     allowances, or at the allowances themselves. Of `names` that are not asked for they may be larger.
     """
-    if head.log_probabilities.dtype != torch.float64:
+    if head.log_probabilities.dtype != torch.float64 or _differentiated(head, unit):
         return in_logs(head, _times(unit, factor))
     found, inside = _by_blocks(head, unit, factor, names, centered=never_above is not None)
     if head.log_after is None:
@@ -81,6 +81,12 @@ def in_plain_arithmetic(
         kl=None if found.kl is None else joined("kl"),
         slow=None if found.slow is None else found.slow.index_put((rows,), limits.gradient),
     )
+
+
+def _differentiated(head: SoftmaxHead, unit: Allowances) -> bool:
+    """Whether someone wants derivatives, which buffers do not give."""
+    inputs = (head.log_probabilities, head.distances, unit.d, unit.a, unit.to_target, unit.to_top)
+    return torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in inputs)
 
 
 def _times(unit: Allowances, factor: Tensor | None) -> Allowances:

@@ -24,7 +24,9 @@ class Space:
         key = (name, like.dtype if dtype is None else dtype, like.device)
         buffer = self._buffers.get(key)
         if buffer is None or buffer.numel() < like.numel():
-            buffer = torch.empty(like.numel(), dtype=key[1], device=like.device)
+            # what is made in inference mode cannot be written to outside of it, where the next call may be
+            with torch.inference_mode(mode=False):
+                buffer = torch.empty(like.numel(), dtype=key[1], device=like.device)
             if like.numel() <= _MOST_KEPT:
                 self._buffers[key] = buffer
         return buffer[: like.numel()].view(like.shape)
