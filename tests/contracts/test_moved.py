@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from suffice.contracts.moved import exclusive, moved_by, towards, weights_of
+from suffice.contracts.bounds import SoftmaxHead
+from suffice.contracts.moved import exclusive_of, moved_by, towards, weights_of
 from suffice.contracts.space import Space
+from suffice.numerics.softmax import exclusive
 
 
 def _of(*values: float) -> Tensor:
@@ -19,11 +21,12 @@ def _of(*values: float) -> Tensor:
 @pytest.mark.parametrize("values", [(1.0, 1e-17, 1e-18), (1e-17, 1e-18, 1.0), (1.0, 1.0, 1e-20), (0.0, 0.0, 3.0)])
 def test_exclusive_sums_keep_their_digits(values: tuple[float, ...]) -> None:
     given = _of(*values)
-    found = exclusive(given)[0]
+    first = exclusive(given)[0]
     assert given.tolist() == [list(values)]
-    for j in range(3):
-        expected = math.fsum(x for i, x in enumerate(values) if i != j)
-        assert found[j].item() == pytest.approx(expected, rel=1e-15, abs=0)
+    for found in (first, exclusive_of(given)[0]):
+        for j in range(3):
+            expected = math.fsum(x for i, x in enumerate(values) if i != j)
+            assert found[j].item() == pytest.approx(expected, rel=1e-15, abs=0)
 
 
 @pytest.mark.parametrize("size", [1e-9, 0.3, 1.0, 1.1, 8.0])
@@ -34,7 +37,8 @@ def test_sums_are_those_of_all_pairs(size: float) -> None:
     a, rho, v = torch.rand(3, 2, 7, generator=g, dtype=torch.float64)
     v[0] *= size
     target, space = torch.tensor([2, 5]), Space()
-    weights = weights_of(log_pi, a, target, space)
+    scale = torch.ones(2, dtype=torch.float64)
+    weights = weights_of(SoftmaxHead(log_probabilities=log_pi, target=target, gradient_scale=scale), a, space)
     found = moved_by(weights, v.clone(), v.amax(dim=1), rho, space, keep=True)
     pi = log_pi.exp()
     for row in range(2):

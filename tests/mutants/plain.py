@@ -37,8 +37,8 @@ def _moved(name: str, old: str, new: str, why: str, kills: tuple[str, ...] = _PA
 MUTANTS = (
     _moved(
         "up-without-own",
-        "up = _exclusive_of(weighted).mul_(more).add_(own)",
-        "up = _exclusive_of(weighted).mul_(more)",
+        "up = exclusive_of(weighted).mul_(more).add_(own)",
+        "up = exclusive_of(weighted).mul_(more)",
         "the class's own allowance moves its probability as well",
     ),
     _moved(
@@ -62,7 +62,7 @@ MUTANTS = (
     _moved(
         "shared-buffer",
         'weighted = torch.mul(pi, x, out=space("weighted", v))',
-        'weighted = torch.mul(pi, x, out=space("pi", v))',
+        'weighted = torch.mul(pi, x, out=space("ratios", v))',
         "a buffer that is still needed is overwritten",
     ),
     _mutant(

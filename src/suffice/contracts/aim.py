@@ -45,7 +45,7 @@ def centered_aim(head: SoftmaxHead, unit: Allowances, limits: dict[str, Tensor])
         return None
     if not limits or not limits.keys() <= {"loss", "gradient"}:
         return None
-    top = head.log_probabilities.argmax(dim=1)
+    top = head.top
     given, own = _given(head, unit, limits, top), head.target == top
     b = _first(given)
     small = ~(b * given.t.amax(dim=1) > _SMALL)
@@ -271,7 +271,7 @@ class _Load:
     def __init__(self, given: _Given) -> None:
         head, unit, top = given.head, given.unit, given.top
         self.given = given
-        self.others = without(head.log_probabilities.exp(), head.target, 0.0)
+        self.others = without(head.pi, head.target, 0.0)
         self.mass = self.others.sum(dim=1)
         self.movement = towards(unit.d, unit.to_target, head.target)
         self.d_top = at_class(unit.d, top)

@@ -14,9 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, SoftmaxHead
-from suffice.contracts.moved import exclusive
 from suffice.contracts.series import Moments, Sums, moments
-from suffice.numerics.softmax import at_class
+from suffice.numerics.softmax import at_class, dots, exclusive
 
 __all__ = ["conditioned_series", "eager_sums"]
 
@@ -64,7 +63,7 @@ def _sums(log_weights: Tensor, v: Tensor, ratio: Tensor, target: Tensor) -> Sums
     # without the target: a copy of the weights in which it is zero
     scratch = w.scatter(1, column, 0.0)
     rest = scratch.sum(dim=1)
-    ratios = torch.linalg.vecdot(scratch, ratio)
+    ratios = dots(scratch, ratio)
     first = scratch.mul_(v).sum(dim=1)
     second = scratch.mul_(v).sum(dim=1)
     third = scratch.mul_(v).sum(dim=1)
@@ -72,7 +71,7 @@ def _sums(log_weights: Tensor, v: Tensor, ratio: Tensor, target: Tensor) -> Sums
     one, two, three = (part + w_y * v_y**k for k, part in ((1, first), (2, second), (3, third)))
     s1, s2, s3, whole = one[:, None], two[:, None], three[:, None], total[:, None]
 
-    spread = torch.linalg.vecdot(torch.mul(w, v, out=scratch), away)
+    spread = dots(torch.mul(w, v, out=scratch), away)
     apart = away.sub_(w)
     t = torch.addcmul(s1, v, apart)
     m = apart.sub_(w, alpha=2).mul(v).add_(2 * s1).mul_(v).add_(s2)
@@ -89,7 +88,7 @@ def _sums(log_weights: Tensor, v: Tensor, ratio: Tensor, target: Tensor) -> Sums
         at_target=v_y,
         largest=v.amax(dim=1),
         spread=spread,
-        curvature=torch.linalg.vecdot(w, half.abs_()),
-        twist=torch.linalg.vecdot(w, q),
+        curvature=dots(w, half.abs_()),
+        twist=dots(w, q),
         ratio=(ratios, a_y, ratio.amax(dim=1)),
     )

@@ -14,10 +14,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from suffice.contracts.bounds import SoftmaxHead
 from suffice.contracts.space import Space
 from suffice.numerics.softmax import at_class
 
-__all__ = ["Moved", "Weights", "exclusive", "moved_by", "towards", "weights_of"]
+__all__ = ["Moved", "Weights", "exclusive_of", "moved_by", "towards", "weights_of"]
 
 # Up to this movement pibar_j - Y_j, which is Z_j, keeps its digits: it is at least e^-1 pibar_j.
 _SMALL_MOVEMENT = 1.0
@@ -47,17 +48,12 @@ class Moved:
     left: Float[Tensor, "queries classes"] | None
 
 
-def weights_of(
-    log_pi: Float[Tensor, "queries classes"],
-    a: Float[Tensor, "queries classes"],
-    target: Int[Tensor, " queries"],
-    space: Space,
-) -> Weights:
-    """One exponential a class."""
-    pi = torch.exp(log_pi, out=space("pi", log_pi))
+def weights_of(head: SoftmaxHead, a: Float[Tensor, "queries classes"], space: Space) -> Weights:
+    """Probabilities are formed once for a head."""
+    pi, target = head.pi, head.target
     others = space("others", pi).copy_(pi).scatter_(1, target[:, None], 0.0)
-    rest = _exclusive_of(space("rest", pi).copy_(pi))
-    return Weights(pi=pi, rest=rest, others=others, ratios=torch.mul(others, a, out=space("ratios", a)), target=target)
+    ratios = torch.mul(others, a, out=space("ratios", a))
+    return Weights(pi=pi, rest=head.rest, others=others, ratios=ratios, target=target)
 
 
 def moved_by(
@@ -82,14 +78,14 @@ def moved_by(
     if distances is not None:
         redistributed = torch.mul(weighted, distances, out=scratch).sum(dim=1)
         redistributed = redistributed / torch.mul(pi, z, out=scratch).sum(dim=1)
-    fallen = _exclusive_of(torch.mul(weighted, z, out=space("fallen", v)))
+    fallen = exclusive_of(torch.mul(weighted, z, out=space("fallen", v)))
     left = _left(weights, z, fallen, largest, space)
     upper = torch.div(weights.ratios, left, out=scratch).sum(dim=1)
     size = half = torch.full_like(upper, torch.inf)
     if deviation:
         own = x.mul_(rest)
         down = fallen.add_(own).mul_(z).div_(left)
-        up = _exclusive_of(weighted).mul_(more).add_(own)
+        up = exclusive_of(weighted).mul_(more).add_(own)
         size = at_class(up, weights.target)
         larger = torch.maximum(up.div_(torch.add(up, 1, out=more)), down, out=up)
         half = 0.5 * larger.mul_(pi).sum(dim=1)
@@ -104,18 +100,13 @@ def _left(weights: Weights, z: Tensor, fallen: Tensor, largest: Tensor, space: S
     small = largest <= _SMALL_MOVEMENT
     if not bool(small.all()):
         # row by row: what a row is given does not depend on the others
-        whole = _exclusive_of(torch.mul(weights.pi, z, out=space("whole", z)))
+        whole = exclusive_of(torch.mul(weights.pi, z, out=space("whole", z)))
         kept = torch.where(small[:, None], kept, whole) if bool(small.any()) else whole
     return kept.mul_(z).add_(weights.pi)
 
 
-def exclusive(values: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries classes"]:
-    """Sums of nonnegative numbers over all other classes; the largest has a sum of its own (docs/theory, 6.2c)."""
-    return _exclusive_of(values.clone())
-
-
-def _exclusive_of(values: Tensor) -> Tensor:
-    """The same in place."""
+def exclusive_of(values: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries classes"]:
+    """`exclusive` in place: sums of nonnegative numbers over all other classes, the largest with a sum of its own."""
     peak, top = values.max(dim=1, keepdim=True)
     others = values.scatter_(1, top, 0.0)
     total = others.sum(dim=1, keepdim=True)

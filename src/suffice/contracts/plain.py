@@ -135,8 +135,8 @@ class _Plain:
 
     def __init__(self, head: SoftmaxHead, unit: Allowances, factor: Tensor | None) -> None:
         self.head, self.unit, self.factor, self.space = head, unit, factor, kept_space()
-        self.top = head.log_probabilities.argmax(dim=1)
-        self.weights = weights_of(head.log_probabilities, unit.a, head.target, self.space)
+        self.top = head.top
+        self.weights = weights_of(head, unit.a, self.space)
         self.d_max, d_y = self._times(unit.d.amax(dim=1)), self._times(at_class(unit.d, head.target))
         self.a_y, self.sizes = self._times(at_class(unit.a, head.target)), self._times(unit.a.amax(dim=1))
         self.moving = (self.d_max > 0) | (self.sizes > 0)
