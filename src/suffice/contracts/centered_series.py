@@ -275,6 +275,10 @@ class CenteredSeries:
 
     def slopes(self) -> dict[str, Scalars]:
         """The bounds to first order in b."""
+        return self._slopes
+
+    @cached_property
+    def _slopes(self) -> dict[str, Scalars]:
         tv = [np.minimum(scalars(each.largest) / 2, scalars(each.spread)) for each in self.vectors]
         ratio = np.minimum(self.ratio, self.mass * self.a_max) + self.mass * self.a_y
         moved = smallest([2 * self.h_bound * tv[0], *(self._stacked.first / self.total)])
@@ -296,9 +300,13 @@ class CenteredSeries:
             gradient=beside((2 * self.h_bound * tv + self._line) * self.scale, like),
         )
 
-    @quiet
     def usable(self) -> Flags:
         """Where no subtraction loses digits, and third powers of allowances neither underflow nor overflow."""
+        return self._usable.copy()
+
+    @cached_property
+    @quiet
+    def _usable(self) -> Flags:
         inside = (self.peak <= MOST_MASS) & self.normalised
         inside &= (self._stacked.largest[0] > LEAST) & (self._largest < 1 / LEAST)
         # a probability that vanishes is then nothing beside a sum, whatever it is multiplied by

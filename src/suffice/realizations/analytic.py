@@ -111,10 +111,14 @@ class AnalyticRealized(Realized):
         return AnalyticRealized(self.states, pair, self.geometry, self.outside, vars(self).get("off"))
 
     def part(self, rows: Tensor | slice) -> AnalyticRealized:
-        """Some rows, to which nothing but the geometry is taken along; a slice copies nothing."""
+        """Some rows, to which the geometry and the unit family are taken along; a slice copies nothing."""
         off: GeometryError | None = vars(self).get("off")
         kept = None if off is None else off[rows]
-        return AnalyticRealized(self.states[rows], self.pair, self.geometry[rows], self.outside[rows], kept)
+        part = AnalyticRealized(self.states[rows], self.pair, self.geometry[rows], self.outside[rows], kept)
+        unit: Allowances | None = vars(self).get("_unit_matched", vars(self).get("_unit"))
+        if unit is not None:
+            vars(part)["_unit"] = Allowances(d=unit.d[rows], a=unit.a[rows])
+        return part
 
     @cached_property
     def off(self) -> GeometryError:

@@ -18,7 +18,7 @@ from suffice.contracts.family import SoftmaxFamily
 from suffice.numerics.compensated import squared_radius
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import smallest_normal, unit_roundoff
-from suffice.numerics.softmax import log_softmax
+from suffice.numerics.softmax import softmax
 from suffice.pairs import ladder
 from suffice.pairs.base import Pair
 from suffice.pairs.constants import UNIFORM, closed_form_constant
@@ -85,8 +85,10 @@ def ladder_at(realized: AnalyticRealized, orders: tuple[int, ...], unit: int) ->
     if bool(realized.outside.any()):
         error = torch.where(realized.outside, torch.inf, error)
     count, flat = len(scores), scores.flatten(0, 1)
+    log_pi, pi = softmax(flat)
     head = SoftmaxHead(
-        log_probabilities=log_softmax(flat),
+        log_probabilities=log_pi,
+        probabilities=pi,
         target=states.labels.repeat(count),
         gradient_scale=(1 / states.temperature).repeat(count),
         log_error=2 * error.flatten() + softmax_roundings(flat),
