@@ -15,7 +15,7 @@ from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.centered import centered_bounds, centered_in_logs
 from suffice.contracts.conditioned import conditioned_bounds, conditioned_in_logs
 from suffice.contracts.plain import LARGEST_MOVEMENT, in_plain_arithmetic, plain_bounds
-from suffice.numerics.softmax import exclusive
+from suffice.contracts.registry import contract_named
 from suffice.realizations.analytic import Analytic
 from tests.attacks.extremes import extreme_states
 from tests.reference.states import many_states
@@ -53,7 +53,7 @@ def test_both_evaluators_agree_to_their_slacks() -> None:
         head = realized.head(NEEDS)
         for family in (realized.own(NEEDS), realized.unit(NEEDS)):
             largest = family.d.amax(dim=1).clamp_min(1e-300)
-            for size in (1e-12, 1e-6, 1e-2, 0.45, 1.2, 12.0, 40.0):
+            for size in (1e-12, 1e-6, 1e-2, 0.45, 1.2, 12.0, 49.0, 90.0):
                 given = family.scaled(size / largest)
                 for centered, in_logs in IN_LOGS.items():
                     found, inside = plain_bounds(head, given, centered=centered)
@@ -87,6 +87,9 @@ def test_rows_outside_of_the_domain_are_not_inside() -> None:
     assert not inside(head, _even(1e-201))
     # the target has all but 1e-217 of the mass
     assert not inside(_head(500.0, 0.0, 0.0), _even(0.1))
+    # movements of 40 magnify what underflowed by e^40 more than those of 30: bounds of 1e-182 are not enough
+    assert not inside(_head(498.0, 0.0, 0.0), _even(20.0, a=0.1))
+    assert inside(_head(450.0, 0.0, 0.0), _even(20.0))
     assert inside(_head(400.0, 0.0, 0.0), _even(0.1))
     # a gradient of 1e-174 is large enough, and is not beside an allowance of 1e60 for a class that has underflowed
     assert inside(_head(400.0, 0.0, -400.0), _even(0.1))
@@ -124,7 +127,7 @@ def test_rows_outside_go_to_the_other_evaluator() -> None:
     head = _head(0.0, 0.1, 0.2)
     in_plain_arithmetic(head, _even(0.1), in_logs)
     assert asked == []
-    in_plain_arithmetic(head, _even(100.0), in_logs)
+    in_plain_arithmetic(head, _even(LARGEST_MOVEMENT * 1.001), in_logs)
     assert asked == [1]
     narrow = replace(head, log_probabilities=head.log_probabilities.float(), gradient_scale=head.gradient_scale.float())
     given = Allowances(d=_even(0.1).d.float(), a=_even(0.1).a.float())
@@ -132,18 +135,10 @@ def test_rows_outside_go_to_the_other_evaluator() -> None:
     assert asked == [1, 1]
 
 
-@pytest.mark.parametrize("values", [(1.0, 1e-17, 1e-18), (1e-17, 1e-18, 1.0), (1.0, 1.0, 1e-20), (0.0, 0.0, 3.0)])
-def test_exclusive_sums_keep_their_digits(values: tuple[float, ...]) -> None:
-    found = exclusive(_of(*values))[0]
-    for j in range(3):
-        expected = math.fsum(x for i, x in enumerate(values) if i != j)
-        assert found[j].item() == pytest.approx(expected, rel=1e-15, abs=0)
-
-
 def test_exponentials_are_as_accurate_as_assumed() -> None:
     """expm1 over the domain's movements and exp over log-probabilities, against Arb: within 2 of the 4 ulps."""
     g = torch.Generator().manual_seed(0)
-    small = 30 * 10 ** (-20 * torch.rand(4000, generator=g, dtype=torch.float64))
+    small = LARGEST_MOVEMENT * 10 ** (-20 * torch.rand(4000, generator=g, dtype=torch.float64))
     large = -700 * torch.rand(4000, generator=g, dtype=torch.float64)
     with ctx.workprec(200):
         for name, points in (("expm1", small), ("exp", large)):
@@ -167,3 +162,80 @@ def test_the_centred_contract_is_never_above_at_the_edge_of_the_domain() -> None
             for name in ("loss", "probability", "gradient"):
                 assert (getattr(tight, name) <= getattr(loose, name)).all()
     assert seen
+
+
+def test_multiples_are_those_of_scaled_allowances() -> None:
+    """Bounds at b times a unit are those at the scaled one, to their roundings, in all rows and blocks of rows."""
+    for each in [*many_states(140, queries=10), *(extreme_states(seed) for seed in range(10))]:
+        realized = Analytic(sf.DebyePair()).at(each)
+        head = realized.head(NEEDS)
+        for unit in (realized.own(NEEDS), realized.unit(NEEDS)):
+            for size in (0.0, 1e-6, 0.45, 12.0, 300.0):
+                b = size / unit.d.amax(dim=1).clamp_min(1e-300)
+                for contract in (contract_named("conditioned"), contract_named("centered")):
+                    assert contract.along is not None
+                    found, expected = contract.along(head, unit, b, None), contract.bounds(head, unit.scaled(b))
+                    for name in NAMES:
+                        one, other = getattr(found, name), getattr(expected, name)
+                        torch.testing.assert_close(one, other, rtol=2 * head.roundings, atol=0, equal_nan=True)
+
+
+def test_a_factor_does_not_bring_back_what_underflowed() -> None:
+    """pi_j a_j vanishes at a_j = 1e-300, and a factor of 1e300 does not restore it: such rows are for logarithms."""
+    head = _head(60.0, 0.0, 0.1, distances=1e-20)
+    given = replace(_even(1e-300), d=_of(1e-306, 1e-306, 1e-306))
+    b = _of(1e300)[0]
+    found, inside = plain_bounds(head, given, centered=True, factor=b)
+    assert not inside.any()
+    assert plain_bounds(head, given.scaled(b), centered=True)[1].all()
+    right = sf.centered_bounds(head, given.scaled(b)).gradient
+    assert found.gradient < 0.9 * right
+    contract = contract_named("centered")
+    assert contract.along is not None
+    torch.testing.assert_close(contract.along(head, given, b, None).gradient, right, rtol=1e-11, atol=0)
+
+
+def test_blocks_of_rows_are_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = next(iter(many_states(140, queries=10)))
+    realized = Analytic(sf.DebyePair()).at(states)
+    head, unit = realized.head(NEEDS), realized.unit(NEEDS)
+    b = torch.logspace(-6, -1, 10, dtype=torch.float64) / unit.d.amax(dim=1)
+    contract = contract_named("centered")
+    assert contract.along is not None
+    whole = contract.along(head, unit, b, None)
+    monkeypatch.setattr("suffice.contracts.plain._BLOCK", 3 * states.num_classes)
+    parts = contract.along(head, unit, b, None)
+    for name in (*NAMES, "slow"):
+        torch.testing.assert_close(getattr(parts, name), getattr(whole, name), rtol=1e-14, atol=0)
+
+
+def test_what_is_not_asked_for_is_not_below() -> None:
+    """For some budgets only: their bounds are the same, and all others at least as large."""
+    for states in many_states(40, queries=10):
+        realized = Analytic(sf.DebyePair()).at(states)
+        head, unit = realized.head(NEEDS), realized.unit(NEEDS)
+        b = 0.1 / unit.d.amax(dim=1)
+        along = contract_named("centered").along
+        assert along is not None
+        whole, some = along(head, unit, b, None), along(head, unit, b, frozenset({"loss", "gradient"}))
+        for name in NAMES:
+            assert (getattr(some, name) >= getattr(whole, name)).all()
+        for name in ("loss", "gradient", "slow"):
+            assert torch.equal(getattr(some, name), getattr(whole, name))
+        probability = along(head, unit, b, frozenset({"probability"})).probability
+        assert torch.equal(probability, whole.probability)
+        assert torch.equal(along(head, unit, b, frozenset({"prediction"})).margin_use, whole.margin_use)
+
+
+def test_bounds_have_derivatives() -> None:
+    """Where a derivative is wanted, logarithms give it; where it is not, nothing changes."""
+    head, given = _head(0.0, 0.1, 0.2), _even(0.1)
+    d = given.d.clone().requires_grad_()
+    bounds = sf.centered_bounds(head, replace(given, d=d))
+    bounds.loss.sum().backward()
+    assert d.grad is not None
+    # the target's own allowance counts for all others, and each of these for itself
+    assert (d.grad > 0).all()
+    with torch.no_grad():
+        again = sf.centered_bounds(head, replace(given, d=d))
+    torch.testing.assert_close(again.loss, bounds.loss.detach(), rtol=1e-11, atol=0)

@@ -16,6 +16,7 @@ LOADS = {
     "exponential": lambda x: torch.expm1(x) / torch.expm1(torch.ones_like(x)),
     "step": lambda x: torch.where(x <= 1, 0.5, 2.0),
     "steep": lambda x: x**4,
+    "shelf": lambda x: torch.where(x <= 1, 0.5, 1.0001),
 }
 
 

@@ -88,8 +88,9 @@ class Contract:
 
     `bounds` must be nondecreasing in every allowance, hold for all errors within them, and be rounded outward.
     `never_above` names contracts whose bounds are nowhere below these: what they certify this one certifies as well.
-    `estimate(head, unit, beside)` aims inversions, `series(head, unit)` replaces them where it can: both are for speed,
-    and an inversion works without.
+    `estimate(head, unit, beside)` and `aim(head, unit, limits)` aim inversions, `series(head, unit)` replaces them
+    where it can, `along(head, unit, b, names)` is `bounds` at b times the unit, for some budgets or for all (None): all
+    are for speed, and an inversion works without.
 
     Every b that an inversion returns was accepted by `bounds`. That a row is "unbounded" takes more: past the reach of
     its family nothing may grow but a ratio term, and that no slower than the conditioned contract's (6.3b).
@@ -101,6 +102,8 @@ class Contract:
     never_above: frozenset[str] = frozenset()
     estimate: Callable[[SoftmaxHead, Allowances, Allowances | None], Estimate] | None = None
     series: Callable[[SoftmaxHead, Allowances], Series | None] | None = None
+    along: Callable[[SoftmaxHead, Allowances, Tensor, frozenset[str] | None], Bounds] | None = None
+    aim: Callable[[SoftmaxHead, Allowances, dict[str, Tensor]], Tensor | None] | None = None
 
     def __post_init__(self) -> None:
         if not self.name:

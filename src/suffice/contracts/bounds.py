@@ -37,7 +37,7 @@ class SoftmaxHead:
     log_after: Float[Tensor, "queries classes"] | None = None
     probabilities: Float[Tensor, "queries classes"] | None = None
 
-    def __getitem__(self, rows: Int[Tensor, " rows"]) -> SoftmaxHead:
+    def __getitem__(self, rows: Int[Tensor, " rows"] | slice) -> SoftmaxHead:
         """The head of some rows."""
         return replace(
             self,
@@ -121,7 +121,7 @@ class Allowances:
     to_target: Float[Tensor, "queries classes"] | None = None
     to_top: Float[Tensor, "queries classes"] | None = None
 
-    def __getitem__(self, rows: Int[Tensor, " rows"]) -> Allowances:
+    def __getitem__(self, rows: Int[Tensor, " rows"] | slice) -> Allowances:
         """The allowances of some rows."""
         return Allowances(
             d=self.d[rows],
@@ -182,7 +182,8 @@ def grown(values: Tensor, factor: Float[Tensor, " queries"]) -> Tensor:
 class Bounds:
     """Bounds on loss error, probability TV and gradient error, and how much of the margin the errors could use up.
 
-    `kl` bounds the larger of KL(pi||P) and KL(P||pi), where that was asked for.
+    `kl` bounds the larger of KL(pi||P) and KL(P||pi), where that was asked for. `slow` is the smallest of those of the
+    gradient's bounds that may grow more slowly than the allowances do (docs/theory, 6.15a); None if that is not known.
     """
 
     loss: Float[Tensor, " queries"]
@@ -190,6 +191,7 @@ class Bounds:
     gradient: Float[Tensor, " queries"]
     margin_use: Float[Tensor, " queries"]
     kl: Float[Tensor, " queries"] | None = None
+    slow: Float[Tensor, " queries"] | None = None
 
     def __getitem__(self, rows: Tensor) -> Bounds:
         """Those of some rows."""
@@ -199,6 +201,7 @@ class Bounds:
             gradient=self.gradient[rows],
             margin_use=self.margin_use[rows],
             kl=None if self.kl is None else self.kl[rows],
+            slow=None if self.slow is None else self.slow[rows],
         )
 
     def put(self, rows: Tensor, others: Bounds) -> Bounds:

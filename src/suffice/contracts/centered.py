@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from suffice.contracts.aim import centered_aim
 from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
 from suffice.contracts.centered_series import centered_series
@@ -31,6 +32,10 @@ def centered_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     if head.distances is None:
         raise ValueError("Expected head.distances for the centred contract, but got None")
     return in_plain_arithmetic(head, allowances, centered_in_logs, never_above=conditioned_bounds)
+
+
+def _along(head: SoftmaxHead, unit: Allowances, b: Tensor, names: frozenset[str] | None = None) -> Bounds:
+    return in_plain_arithmetic(head, unit, centered_in_logs, never_above=conditioned_bounds, factor=b, names=names)
 
 
 def centered_in_logs(head: SoftmaxHead, allowances: Allowances) -> Bounds:
@@ -73,6 +78,7 @@ def centered_in_logs(head: SoftmaxHead, allowances: Allowances) -> Bounds:
         gradient=gradient,
         margin_use=torch.minimum(paper.margin_use, margin_use(head.log_probabilities, movement, head.log_error)),
         kl=kl,
+        slow=paper.gradient,
     )
 
 
@@ -104,4 +110,6 @@ CENTERED = Contract(
     needs=Needs.DISTANCES | Needs.MATCHED_GAPS,
     estimate=partial(Scout, centered=True),
     series=centered_series,
+    along=_along,
+    aim=centered_aim,
 )

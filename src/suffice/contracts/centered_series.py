@@ -17,7 +17,7 @@ from torch import Tensor
 
 from suffice.contracts.base import Enclosure
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_used
-from suffice.contracts.plain import towards
+from suffice.contracts.moved import towards
 from suffice.contracts.sensitivity import Sensitivity
 from suffice.contracts.series import (
     LEAST,

@@ -61,6 +61,10 @@ def conditioned_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     return in_plain_arithmetic(head, allowances, conditioned_in_logs)
 
 
+def _along(head: SoftmaxHead, unit: Allowances, b: Tensor, names: frozenset[str] | None = None) -> Bounds:
+    return in_plain_arithmetic(head, unit, conditioned_in_logs, factor=b, names=names)
+
+
 def conditioned_in_logs(head: SoftmaxHead, allowances: Allowances, intervals: Intervals | None = None) -> Bounds:
     """The same in the log domain, at every row. `intervals` are those of d, if they are at hand."""
     d = allowances.d
@@ -95,4 +99,5 @@ CONDITIONED = Contract(
     never_above=frozenset({"geometry"}),
     estimate=partial(Scout, centered=False),
     series=conditioned_series,
+    along=_along,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -14,6 +15,7 @@ from suffice.contracts.base import Contract, Estimate, Series
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.conditioned import log_ratio_term
 from suffice.contracts.sensitivity import Sensitivity, first_order
+from suffice.contracts.series import MOST_MASS
 from suffice.numerics.softmax import at_class, without
 
 __all__ = ["Family", "SoftmaxFamily"]
@@ -28,8 +30,8 @@ class Family(Protocol):
         """The family of some rows."""
         ...
 
-    def at(self, b: Float[Tensor, " queries"]) -> Bounds:
-        """The bounds at b times the unit, and what is there beside it."""
+    def at(self, b: Float[Tensor, " queries"], names: frozenset[str] | None = None) -> Bounds:
+        """The bounds at b times the unit, and what is there beside it; all others than of `names` may be larger."""
         ...
 
     def alone(self) -> Bounds | None:
@@ -64,8 +66,20 @@ class Family(Protocol):
         """Enclosures of the bounds on scalars, if there are any."""
         ...
 
+    def dominated(self) -> Bool[Tensor, " queries"]:
+        """The rows that are not for series: one class has nearly everything."""
+        ...
+
+    def aim(self, limits: dict[str, Float[Tensor, " queries"]]) -> Float[Tensor, " queries"] | None:
+        """Where some closed budgets are just used up, very nearly, if there is a quick way to say so."""
+        ...
+
     def slack(self) -> Float[Tensor, " queries"]:
         """By how much a bound is raised past its rounding, relatively."""
+        ...
+
+    def roundings(self) -> float:
+        """The part of that which is for the evaluation's own roundings."""
         ...
 
 
@@ -87,8 +101,11 @@ class SoftmaxFamily:
         beside = None if self.beside is None else self.beside[rows]
         return SoftmaxFamily(contract=self.contract, head=self.head[rows], unit=self.unit[rows], beside=beside)
 
-    def at(self, b: Float[Tensor, " queries"]) -> Bounds:
+    def at(self, b: Float[Tensor, " queries"], names: frozenset[str] | None = None) -> Bounds:
         """The contract at b times the unit."""
+        along = self.contract.along
+        if along is not None and self.beside is None:
+            return along(self.head, self.unit, b, names)
         grown = self.unit.scaled(b)
         return self.contract.bounds(self.head, grown if self.beside is None else grown.plus(self.beside))
 
@@ -167,6 +184,19 @@ class SoftmaxFamily:
         series = self.contract.series
         return None if series is None or self.beside is not None else series(self.head, self.unit)
 
+    def dominated(self) -> Bool[Tensor, " queries"]:
+        """By the largest probability."""
+        return self.head.log_probabilities.amax(dim=1) > math.log(MOST_MASS)
+
+    def aim(self, limits: dict[str, Float[Tensor, " queries"]]) -> Float[Tensor, " queries"] | None:
+        """The contract's, where nothing stands beside the family."""
+        aim = self.contract.aim
+        return None if aim is None or self.beside is not None else aim(self.head, self.unit, limits)
+
     def slack(self) -> Float[Tensor, " queries"]:
         """The head's."""
         return self.head.slack
+
+    def roundings(self) -> float:
+        """The head's."""
+        return self.head.roundings

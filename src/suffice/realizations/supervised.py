@@ -224,7 +224,7 @@ class SampledFamily:
         """The family of some rows."""
         return SampledFamily(realized=self.realized[rows], contract=self.contract, unit=self.unit[rows])
 
-    def at(self, b: Float[Tensor, " queries"]) -> Bounds:
+    def at(self, b: Float[Tensor, " queries"], _names: frozenset[str] | None = None) -> Bounds:
         """The bound at b times the unit."""
         return self.realized.bounds(self.contract, self.unit.scaled(b))
 
@@ -268,9 +268,21 @@ class SampledFamily:
         """None."""
         return
 
+    def dominated(self) -> Bool[Tensor, " queries"]:
+        """None: there are no series."""
+        return torch.zeros(len(self), dtype=torch.bool, device=self.realized.like.device)
+
+    def aim(self, _limits: dict[str, Float[Tensor, " queries"]]) -> None:
+        """None."""
+        return
+
     def slack(self) -> Float[Tensor, " queries"]:
         """The largest of the samples'."""
         return self.realized.slacks.amax(dim=1)
+
+    def roundings(self) -> float:
+        """The largest of the samples' slacks, of which they are a part."""
+        return self.realized.slacks.amax().item()
 
 
 @realize_pair.register(SupervisedStates)

@@ -15,6 +15,8 @@ __all__ = ["RELATIVE_WIDTH", "Inverse", "Judged", "bracket"]
 # The accepted and the rejected end are at most this far apart, relatively.
 RELATIVE_WIDTH = 1e-9
 _MOST_EVALUATIONS = 200
+# After so many evaluations a bracket is half as wide, in logarithms, or is halved.
+_PATIENCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,7 @@ def bracket(
     low, high = torch.zeros_like(cap), torch.full_like(cap, torch.inf)
     # log load at both ends, with the weights applied
     f_low, f_high = torch.full_like(cap, -torch.inf), torch.full_like(cap, torch.inf)
-    side, streak = torch.zeros_like(cap), torch.zeros_like(cap)
+    side, streak, before = torch.zeros_like(cap), torch.zeros_like(cap), torch.full_like(cap, torch.inf)
     binding = torch.full_like(cap, -1, dtype=torch.long)
     point = torch.minimum(starts[0], cap)
     rows = torch.arange(count, device=cap.device)
@@ -78,7 +80,14 @@ def bracket(
         side[rows] = 2 * accepted.to(side.dtype) - 1
         done = (high[rows] <= low[rows] * (1 + width)) | (accepted & (x >= cap[rows])) | (x == 0)
         streak[rows] = torch.where(side[rows] == previous, streak[rows] + 1, 0.0)
-        following = _next(low[rows], high[rows], f_low[rows], f_high[rows], x, logs, cap[rows], streak[rows], width)
+        halve = torch.zeros_like(accepted)
+        if evaluations % _PATIENCE == 0:
+            # shelves and steps, on which interpolation makes no way
+            apart = torch.log(high[rows] / low[rows])
+            halve, before[rows] = apart > before[rows] / 2, apart
+        following = _next(
+            low[rows], high[rows], f_low[rows], f_high[rows], x, logs, cap[rows], streak[rows], halve, width
+        )
         if evaluations < len(starts):
             wanted = torch.minimum(starts[evaluations][rows], cap[rows])
             following = torch.where((wanted > low[rows]) & (wanted < high[rows]), wanted, following)
@@ -107,18 +116,21 @@ def _next(
     f: Tensor,
     cap: Tensor,
     streak: Tensor,
+    halve: Tensor,
     width: float,
 ) -> Tensor:
-    """The next point of each row: grow, shrink, or interpolate inside the bracket."""
+    """The next point of each row: grow, shrink, or interpolate inside the bracket, or `halve` it."""
     # without an end on the other side: longer steps the longer that lasts, 1.05, 1.2, 2.2, 22.7, ...
-    stride = torch.exp(math.log(1.05) * 4**streak).clamp_max(1e30)
+    stride, shortest = (torch.exp(math.log(1.05) * 4**lasted).clamp_max(1e30) for lasted in (streak, streak - 3))
     # up: past the root along a line through the origin, if the load is convex
     grow = torch.minimum(x * torch.maximum(stride, torch.exp(-f.clamp_min(-600)) * 1.01), cap)
     # down: the line through the origin is below the root of a convex load, and far below it if the load is steep
     shrink = x * torch.maximum(1 / stride, torch.exp(-f.clamp_max(600)) * (1 - 1e-10))
+    # one that is flat and just above 1 would hold it for ever
+    shrink = torch.where(streak >= 3, torch.minimum(shrink, x / shortest), shrink)
     margin = width / 3
     a, b = torch.log(low), torch.log(high)
     weight = f_high / (f_high - f_low)
-    inner = torch.where(torch.isfinite(weight), b - weight * (b - a), (a + b) / 2)
+    inner = torch.where(torch.isfinite(weight) & ~halve, b - weight * (b - a), (a + b) / 2)
     inner = torch.exp(torch.minimum(torch.maximum(inner, a + margin), b - margin))
     return torch.where(torch.isinf(high), grow, torch.where(low == 0, shrink, inner))

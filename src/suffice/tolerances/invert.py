@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from suffice.budgets import Budgets, accepts
 from suffice.contracts.bounds import Bounds
 from suffice.contracts.family import Family
 from suffice.contracts.sensitivity import Sensitivity
+from suffice.tolerances.aimed import aimed
 from suffice.tolerances.bracket import RELATIVE_WIDTH, Inverse, Judged, bracket
 from suffice.tolerances.series import settle
 
@@ -29,23 +30,46 @@ Shares = dict[str, Tensor]
 
 def invert(family: Family, budgets: Budgets, at_one: Bounds | None = None) -> Inverse:
     """The largest b that is accepted, and one just above that is not. `at_one`, the bounds at 1, makes 1 an end."""
-    # the margin and KL are not in the series
-    series = None if budgets.prediction or budgets.kl is not None else family.series()
+    # the margin and KL are not in the series, and these are not tried where most rows are none of theirs
+    dominated = 2 * int(family.dominated().sum()) > len(family)
+    series = None if budgets.prediction or budgets.kl is not None or dominated else family.series()
     if series is None:
-        return invert_directly(family, budgets, at_one)
-    limits = budgets.limits(family.slack())
-    inverse, settled = settle(series, limits, family.slack())
-    rows = (~settled).nonzero().squeeze(1)
-    if len(rows):
-        each = {name: limit[rows] for name, limit in limits.items()}
-        rest = invert_directly(family[rows], Budgets(**each))  # type: ignore[arg-type]
-        inverse = Inverse(
-            accepted=inverse.accepted.index_put((rows,), rest.accepted),
-            rejected=inverse.rejected.index_put((rows,), rest.rejected),
-            binding=inverse.binding.index_put((rows,), rest.binding),
-            evaluations=inverse.evaluations,
-        )
+        inverse = _aimed_first(family, budgets, at_one)
+    else:
+        limits = budgets.limits(family.slack())
+        inverse = _for_others(*settle(series, limits, family.slack()), family, limits, _aimed_first)
     return inverse if at_one is None else with_one(inverse, at_one, budgets)
+
+
+def _for_others(
+    inverse: Inverse,
+    settled: Bool[Tensor, " queries"],
+    family: Family,
+    limits: dict[str, Tensor],
+    other: Callable[[Family, Budgets], Inverse],
+) -> Inverse:
+    """The same with another inversion in the rows that are not settled."""
+    if bool(settled.all()):
+        return inverse
+    if not bool(settled.any()):
+        return other(family, Budgets(**limits))  # type: ignore[arg-type]
+    rows = (~settled).nonzero().squeeze(1)
+    each = {name: limit[rows] for name, limit in limits.items()}
+    rest = other(family[rows], Budgets(**each))  # type: ignore[arg-type]
+    return Inverse(
+        accepted=inverse.accepted.index_put((rows,), rest.accepted),
+        rejected=inverse.rejected.index_put((rows,), rest.rejected),
+        binding=inverse.binding.index_put((rows,), rest.binding),
+        evaluations=inverse.evaluations + rest.evaluations,
+    )
+
+
+def _aimed_first(family: Family, budgets: Budgets, at_one: Bounds | None = None) -> Inverse:
+    """One evaluation where that is enough."""
+    found = aimed(family, budgets)
+    if found is None:
+        return invert_directly(family, budgets, at_one)
+    return _for_others(*found, family, budgets.limits(family.slack()), invert_directly)
 
 
 def with_one(inverse: Inverse, at_one: Bounds, budgets: Budgets) -> Inverse:
@@ -63,7 +87,7 @@ def with_one(inverse: Inverse, at_one: Bounds, budgets: Budgets) -> Inverse:
 
 def invert_directly(family: Family, budgets: Budgets, at_one: Bounds | None = None) -> Inverse:
     """By evaluating the family's bounds: at both ends of the bracket that the estimate proposes, and on."""
-    like, count = family.slack(), len(family)
+    like, count, names = family.slack(), len(family), frozenset(budgets.names)
     known = None if at_one is None else budgets.shares(at_one)
     picked, limited = _remembered(family, count), _remembered(budgets, count)
     alone = family.alone()
@@ -72,7 +96,7 @@ def invert_directly(family: Family, budgets: Budgets, at_one: Bounds | None = No
     def judge(rows: Tensor, b: Tensor) -> Judged:
         if known is not None and len(rows) == count and bool((b == 1).all()):
             return _judged(known)
-        return _judged(limited(rows).shares(picked(rows).at(b)), _some(level, rows))
+        return _judged(limited(rows).shares(picked(rows).at(b, names)), _some(level, rows))
 
     guess = _guess(family, budgets)
     cap = _cap(family, budgets, guess)

@@ -74,7 +74,7 @@ def next_terms_of(realized: AnalyticRealized, order: int, head: SoftmaxHead) -> 
     for start in range(0, len(realized), rows):
         some = slice(start, start + rows)
         part = realized.part(some)
-        found = errors_of(part.states, order, part.geometry, part.off, head[some])  # type: ignore[index]
+        found = errors_of(part.states, order, part.geometry, part.off, head[some])
         parts.append(_ranges(found, part.outside))
     return {
         name: ErrorRange(low=torch.cat([p[name].low for p in parts]), high=torch.cat([p[name].high for p in parts]))
