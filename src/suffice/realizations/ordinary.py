@@ -106,7 +106,7 @@ class OrdinaryRows:
     def _moved(self) -> Float[Tensor, " queries"]:
         """c_n of_gap/(2 s^(n+2)): what A_n - R integrates to between computed and exact radius (6.10e)."""
         wide = self.widening
-        return above(0.5 * self._constant * wide.of_gap / wide.s_least ** (self.order + 2)).clamp_min(_TINY)
+        return above(0.5 * self._constant * wide.over_s / wide.s_least ** (self.order + 1)).clamp_min(_TINY)
 
     @cached_property
     def _softmax(self) -> tuple[SoftmaxHead, Float[Tensor, "queries classes"]]:
@@ -117,7 +117,7 @@ class OrdinaryRows:
         largest = _largest(scores)
         formula = 1.001 * formula_roundings(self.order, nu) * _U * _largest(self._delta)
         # as 6.10c, with the largest of each part in place of the largest sum
-        moved = wide.of_gap / (2 * (nu + wide.s_least)) + self._moved
+        moved = 0.5 * wide.over_s + self._moved
         error = above(moved + formula + (_U * largest + 4 * _TINY), FEW)
         log_pi, pi = softmax(scores)
         rounding = _U * (4 * largest + 2 * scores.shape[1] + 40)
@@ -179,7 +179,7 @@ class OrdinaryRows:
         wide = self.widening
         k_least = self.geometry.concentrations.amin()
         # the exact |r - k| is at most (|D| + of_gap)/(k + r_-), and r_- at least (1 - 2 relative) r
-        wider = above(wide.of_gap / (wide.r_least * (1 - 2 * wide.relative) + k_least))
+        wider = above(wide.per_k + wide.constant / (wide.r_least * (1 - 2 * wide.relative) + k_least))
         d = self._gaps.mul(above(1 + 2 * wide.relative, FEW)[:, None]).add_(wider[:, None])
         ordinary = self.narrow & (wider <= _NOTHING * dots(self._softmax[1], d))
         return Placed(allowances=Allowances(d=d, a=torch.ones_like(d)), ordinary=ordinary)
@@ -210,7 +210,7 @@ class OrdinaryRows:
         """The same for the unit family: |e_j - e_i| <= |r_j - r_i| + |k_j - k_i|."""
         wide, k, r = self.widening, self.geometry.concentrations, self.geometry.radii
         # the exact radius is within of_gap/(2 r_-) of the root that was computed to 3 roundings
-        wider = above(wide.of_gap / (wide.r_least * (1 - 2 * wide.relative)) + 16 * _U * wide.r_most)
+        wider = above(wide.over_r + 16 * _U * wide.r_most)
 
         def apart(index: Tensor) -> Tensor:
             found = (r - at_class(r, index)[:, None]).abs_()

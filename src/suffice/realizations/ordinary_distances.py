@@ -49,13 +49,15 @@ def ordinary_distances(
     largest = slopes.amax(dim=1)
     size_most = size.amax(dim=1)
     size.add_(dots(pi, size)[:, None])
-    raised = squares.addcmul_(size, size, value=gamma).add_((largest * largest * wide.of_gap)[:, None])
+    # (slope k is part of a size)
+    of_gap = above(largest * (size_most * wide.per_k + largest * wide.constant))
+    raised = squares.addcmul_(size, size, value=gamma).add_(of_gap[:, None])
     rho = raised.sqrt_()
     away = _away(geometry.nu, order, wide)
     # of a mean of distances no more than twice the largest size is known without adding them up
     moved = (away + torch.expm1(2 * error) * 2 * size_most) * torch.exp(error)
     peak, top = pi.max(dim=1)
-    widened = 4 * gamma * size_most * size_most + at_class(slopes, top) ** 2 * wide.of_gap
+    widened = 4 * gamma * size_most * size_most + of_gap
     rough = (peak > DOMINATES) | ~(widened <= NARROW * at_class(rho, top) ** 2)
     rho.add_(above(away + moved)[:, None])
     rows = rough.nonzero().squeeze(1)
@@ -68,14 +70,15 @@ def ordinary_distances(
 def _away(nu: float, order: int, wide: RowWidening) -> Float[Tensor, " queries"]:
     """What an exact vector may be off the computed one but for roundings of its size: of the slope, times r_+.
 
-    A_n/x falls no faster in s than at `s_least`, and s changes by of_gap/s_least at most over [r_-, r_+].
+    s changes by of_gap/s at most over [r_-, r_+]. The slope's derivative in s times r, and its rounding times r, are at
+    most what they are with s for r, which falls with s: `s_least` serves all classes.
     """
     size, steep = slope_sizes(order, nu)
     first, second = ratio_roundings(order, nu)
     s = wide.s_least
-    change = wide.of_gap / s * (1 / (nu + s) ** 2 + (1 + (3 * size + steep) / s) / s**3)
-    rounding = 1.001 * _U * (first / (nu + s) + second / (s * s))
-    return above((change + rounding) * wide.r_most * (1 + wide.relative))
+    change = wide.over_s * (1 / (nu + s) + (1 + (3 * size + steep) / s) / s**2)
+    rounding = 1.001 * _U * (first + second / s)
+    return above((change + rounding) * (1 + 2 * wide.relative))
 
 
 def _of_top(

@@ -22,21 +22,23 @@ __all__ = ["RowWidening", "row_widening"]
 _U = unit_roundoff(torch.float64)
 # No squared radius of a row may be off by more than this, relatively ...
 _NARROW = 1e-11
-# ... the largest radius is at most so many times the least, so that the largest widening fits all ...
-_SPREAD = 32
 # ... and features and concentrations are between these: no square or power on the way overflows or underflows.
 _LEAST, _LARGEST = 1e-50, 1e50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowWidening:
-    """|phi| from above, the largest error of an r_j^2, that relative to the least r_j^2, and the ends of r and s.
+    """|phi| from above, and the error of every r_j^2: at most `per_k` k_j + `constant`, and `relative` r_j^2.
 
-    `s_least` is at most every exact and every computed s(r_j) of the row.
+    `over_r` and `over_s` are at least that error over r_j and over s(r_j), whichever radius is meant, computed or
+    exact; `s_least` is at most every such s(r_j).
     """
 
     length: Float[Tensor, " queries"]
-    of_gap: Float[Tensor, " queries"]
+    per_k: Float[Tensor, " queries"]
+    constant: Float[Tensor, " queries"]
+    over_r: Float[Tensor, " queries"]
+    over_s: Float[Tensor, " queries"]
     relative: Float[Tensor, " queries"]
     r_least: Float[Tensor, " queries"]
     r_most: Float[Tensor, " queries"]
@@ -46,23 +48,30 @@ class RowWidening:
 
 def row_widening(states: States, geometry: Geometry) -> RowWidening:
     """Of every row of a float64 geometry. |D_j| <= 2 k |phi| + |phi|^2, and at most 1.01 times that as computed."""
-    bank, length = states.bank, feature_lengths(states)
+    bank, nu, length = states.bank, geometry.nu, feature_lengths(states)
     k_most = bank.concentrations.max().item()
     of_product, of_square = gap_roundings(bank.dim, torch.float64, torch.float64, "proved")
-    of_gap = above(length * (of_product * 2 * k_most + of_square * length) + 1.01 * _U * length * (2 * k_most + length))
+    per_k = above(2 * (of_product + 1.01 * _U) * length)
+    constant = above((of_square + 1.01 * _U) * length * length)
     r_least, r_most = geometry.radii.amin(dim=1), geometry.radii.amax(dim=1)
-    square = r_least * r_least
-    relative = above(of_gap / square)
-    narrow = (relative <= _NARROW) & (r_most <= _SPREAD * r_least) & (length >= _LEAST) & (length <= _LARGEST)
+    k_over_r = (geometry.concentrations / geometry.radii).amax(dim=1)
+    # the radius that is meant is at least (1 - relative) r: relative is below 1e-11, and `above` adds 1e-12
+    over_r = above((per_k * k_over_r + constant / r_least) * (1 + 3 * _NARROW))
+    over_s = above((per_k * k_over_r.clamp_max(k_most / nu) + constant / nu) * (1 + 3 * _NARROW))
+    relative = above(over_r / r_least)
+    narrow = (relative <= _NARROW) & (length >= _LEAST) & (length <= _LARGEST)
     if not k_most <= _LARGEST:
         narrow = torch.zeros_like(narrow)
-    least = (square - of_gap).clamp_min(0)
+    least = (r_least * r_least * (1 - relative)).clamp_min(0)
     return RowWidening(
         length=length,
-        of_gap=of_gap,
+        per_k=per_k,
+        constant=constant,
+        over_r=over_r,
+        over_s=over_s,
         relative=relative,
         r_least=r_least,
         r_most=r_most,
-        s_least=below(torch.sqrt(least + geometry.nu * geometry.nu)),
+        s_least=below(torch.sqrt(least + nu * nu)),
         narrow=narrow,
     )
