@@ -168,9 +168,7 @@ class Quantized:
 
     @cached_property
     def _tiles(self) -> QuantizedTiles:
-        """Classes by the norm of what is left of their rows: allowances of neighbours are close."""
-        size = torch.where(self.head.masked, -1.0, self.residuals.by_row)
-        return QuantizedTiles(vectors=self.rows, residuals=self.residuals, order=size.argsort())
+        return QuantizedTiles(self.head, self.rows, self.residuals)
 
     def _check(self, states: HeadStates) -> None:
         if states.bank is not self.head and not _same_head(states.bank, self.head):

@@ -18,8 +18,8 @@ __all__ = ["QuantizedRows", "Scheme", "StoredRows", "check_scheme", "quantize"]
 Scheme = Literal["int8", "int4", "fp8"]
 _LARGEST = {"int8": 127.0, "int4": 7.0, "fp8": 448.0}
 _TINY = torch.finfo(torch.float64).tiny
-# Words are at least 2^-9: their products with such scales are far above the subnormal numbers.
-_LEAST_FACTOR = 1e-200
+# Words are at least 2^-9: their products with such scales are far above the subnormal numbers, in float32 as well.
+_LEAST_FACTOR = 1e-30
 
 
 class StoredRows(ClassRows):
@@ -65,19 +65,22 @@ class QuantizedRows(ClassRows):
         return self.words[classes].to(torch.float64).mul_(scales)
 
     @cached_property
-    def _factors(self) -> Float[Tensor, " classes"] | None:
-        """One scale a row, none of which makes a product that is subnormal; None otherwise."""
-        scales = self.scales[:, 0]
-        return scales if self.scales.shape[1] == 1 and bool((scales >= _LEAST_FACTOR).all()) else None
+    def _moderate(self) -> bool:
+        """Whether no product is subnormal or too large, in float32 either."""
+        return bool(((self.scales >= _LEAST_FACTOR) & (self.scales <= 1 / _LEAST_FACTOR)).all())
 
     def factored(self, classes: Int[Tensor, " some"], out: Float[Tensor, "some dim"]) -> Float[Tensor, " some"] | None:
-        """The words themselves, which are exact in float32 as well, and their scales."""
-        if self._factors is None:
+        """The words themselves, which are exact in float32 as well, and their scales where a row has one."""
+        if not self._moderate or self.dim % self.group:
             return super().factored(classes, out)
         # eight bits are eight bits: there is no selection of rows for all kinds of words
         bits = self.words.view(torch.int8).index_select(0, classes)
         out.copy_(bits.view(self.words.dtype))
-        return self._factors[classes]
+        scales = self.scales[classes]
+        if scales.shape[1] == 1:
+            return scales[:, 0]
+        out.unflatten(1, (-1, self.group)).mul_(scales.to(out.dtype)[:, :, None])
+        return None
 
 
 def check_scheme(scheme: str, group: int | None) -> None:

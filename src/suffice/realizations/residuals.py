@@ -50,7 +50,7 @@ class Residuals:
     block: int
     deflation: Deflation | None
 
-    def some(self, classes: Int[Tensor, " some"]) -> Residuals:
+    def some(self, classes: slice | Int[Tensor, " some"]) -> Residuals:
         """Those of some classes."""
         deflation = self.deflation
         return replace(

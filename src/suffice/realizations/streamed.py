@@ -30,7 +30,7 @@ STREAMED_ENTRIES = 1 << 24
 # Classes to a group, groups whose classes stand singly, and entries of a tile, which stays in the cache.
 _GROUP, _SINGLE_GROUPS, _TILE_ENTRIES = 64, 4, 1 << 18
 # Terms of a float32 sum.
-_FLOAT32_TERMS = 256
+_FLOAT32_TERMS = 512
 _U, _U32 = unit_roundoff(torch.float64), unit_roundoff(torch.float32)
 # Scores and their distances from the second best, and lengths of rows, that the passes are used for.
 _LARGEST_SCORE, _FARTHEST_SECOND, _SMALLEST_ROW, _LARGEST_ROW = 1e100, 300.0, 1e-6, 1e12
@@ -50,8 +50,8 @@ class Tile:
 class TileMaker(Protocol):
     """A realization of a head at some states, which forms any of its classes by themselves."""
 
-    def tile(self, classes: Int[Tensor, " some"], into: Tile) -> Float[Tensor, " queries"]:
-        """Write these classes; the largest error that a score of each row has, from those that it stands for."""
+    def tile(self, run: slice, into: Tile) -> Float[Tensor, " queries"]:
+        """Write a run of its classes; the largest error that a score of each row has, from those that it stands for."""
         ...
 
 
@@ -111,7 +111,8 @@ def _takes_float32() -> bool:
 class _Layout:
     """The classes in their order, from `front` places that stand for no class on, so that groups are full.
 
-    `tiles` are places, groups and classes of each tile; the first begins with the places of no class.
+    `tiles` are places, groups and classes, as a run of the order, of each tile; the first begins with the places of no
+    class.
     """
 
     def __init__(self, order: Tensor, count: int) -> None:
@@ -125,8 +126,8 @@ class _Layout:
         self.tiles = []
         for start in range(0, self.places, self.size):
             stop = min(start + self.size, self.places)
-            classes = order[max(0, start - self.front) : stop - self.front]
-            self.tiles.append((slice(start, stop), slice(start // _GROUP, stop // _GROUP), classes))
+            run = slice(max(0, start - self.front), stop - self.front)
+            self.tiles.append((slice(start, stop), slice(start // _GROUP, stop // _GROUP), run))
 
 
 class _Kept:
@@ -155,15 +156,16 @@ def _scores(states: HeadStates, source: TileSource, layout: _Layout) -> _Kept:
     """First pass: scores and allowances; of a group its best score and the range of its allowances."""
     kept, made = _Kept(states, layout), source.at(states)
     wide = states.hidden.new_empty(layout.size, states.dim)
-    for places, groups, classes in layout.tiles:
-        some = len(classes)
+    for places, groups, run in layout.tiles:
+        some = run.stop - run.start
         scores, d = kept.scores[:, places], kept.d[:, places]
-        off = made.tile(classes, Tile(scores=scores[:, -some:], d=d[:, -some:], wide=wide[:some]))
+        off = made.tile(run, Tile(scores=scores[:, -some:], d=d[:, -some:], wide=wide[:some]))
         # places of no class have no weight: any number would do
         d[:, :-some] = d[:, -some:][:, :1]
         kept.off = torch.maximum(kept.off, off)
         kept.best[:, groups] = _by_group(scores).amax(dim=2)
-        kept.low[:, groups], kept.high[:, groups] = torch.aminmax(_by_group(d), dim=2)
+        # one after the other: torch's aminmax takes ten times as long
+        kept.low[:, groups], kept.high[:, groups] = _by_group(d).amin(dim=2), _by_group(d).amax(dim=2)
     return kept
 
 
@@ -238,19 +240,21 @@ def _softmax(kept: _Kept, picked: _Picked, rows: ClassRows, layout: _Layout) -> 
     second = picked.second[:, None]
     wide = torch.empty(layout.size, dim, device=lengths.device)
     few = torch.empty(count, layout.size, device=lengths.device)
-    for places, groups, classes in layout.tiles:
-        weights, some = kept.scores[:, places].sub_(second).exp_(), len(classes)
+    work = torch.empty(count, layout.size, dtype=torch.float64, device=lengths.device)
+    in_order = lengths[layout.order]
+    for places, groups, run in layout.tiles:
+        weights, some = kept.scores[:, places].sub_(second).exp_(), run.stop - run.start
         kept.mass[:, groups] = _by_group(weights).sum(dim=2)
-        scaled = weights * kept.d[:, places]
+        scaled = torch.mul(weights, kept.d[:, places], out=work[:, : weights.shape[1]])
         kept.moved[:, groups] = _by_group(scaled).sum(dim=2)
-        sizes += weights[:, -some:] @ lengths[classes]
-        factors = rows.factored(classes, wide[:some])
+        sizes += weights[:, -some:] @ in_order[run]
+        factors = rows.factored(layout.order[run], wide[:some])
         if factors is not None:
             weights = torch.mul(weights[:, -some:], factors, out=scaled[:, -some:])
         narrow = few[:, :some].copy_(weights[:, -some:])
-        for part in torch.arange(some, device=lengths.device).split(_FLOAT32_TERMS):
-            run = slice(int(part[0]), int(part[-1]) + 1)
-            mean += narrow[:, run] @ wide[run]
+        for start in range(0, some, _FLOAT32_TERMS):
+            terms = slice(start, start + _FLOAT32_TERMS)
+            mean += narrow[:, terms] @ wide[:some][terms]
     weight = kept.mass.sum(dim=1)
     tops = layout.order[at_class(picked.places, picked.top) - layout.front]
     of_top = rows.rows(tops)
@@ -281,17 +285,21 @@ def _distances(kept: _Kept, mean: _Mean, rows: ClassRows, layout: _Layout) -> No
     doubled = above_in(2 * slack * length, torch.float32)[:, None]
     moved = above_in(mean.moved + _LOST * largest, torch.float32)[:, None]
     wide = torch.empty(layout.size, rows.dim, device=lengths.device)
-    for places, groups, classes in layout.tiles:
-        weights, some, own = kept.scores[:, places], len(classes), lengths[classes]
-        factors = rows.factored(classes, wide[:some])
-        found = center @ wide[:some].T
+    work = torch.zeros(len(center), layout.size, dtype=torch.float64, device=lengths.device)
+    inner = torch.empty(len(center), layout.size, device=lengths.device)
+    own, own_squares = lengths[layout.order], (lengths * lengths)[layout.order] * (1 + slack)
+    own, own_squares = above_in(own, torch.float32), above_in(own_squares, torch.float32)
+    for places, groups, run in layout.tiles:
+        weights, some = kept.scores[:, places], run.stop - run.start
+        factors = rows.factored(layout.order[run], wide[:some])
+        found = torch.mm(center, wide[:some].T, out=inner[:, :some])
         # a factor is rounded to float32, and its product
         found.mul_(-2 if factors is None else (-2 * factors).float())
-        found.add_(above_in(own * own * (1 + slack), torch.float32)).add_(squares)
-        found.addcmul_(doubled, above_in(own, torch.float32)).clamp_min_(0).sqrt_().add_(moved)
+        found.add_(own_squares[run]).add_(squares)
+        found.addcmul_(doubled, own[run]).clamp_min_(0).sqrt_().add_(moved)
         # the root, the sum and this product, in float32
         found.mul_(1 + 16 * _U32)
-        far = torch.zeros_like(weights)
+        far = work[:, : weights.shape[1]]
         torch.mul(weights[:, -some:], found, out=far[:, -some:])
         kept.far[:, groups] = _by_group(far).sum(dim=2)
         kept.far_moved[:, groups] = _by_group(far.mul_(kept.d[:, places])).sum(dim=2)

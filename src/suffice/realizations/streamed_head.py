@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from suffice.budgets import Budgets, accepts
@@ -19,7 +19,7 @@ from suffice.contracts.family import Family
 from suffice.contracts.grouped import LARGEST_DIFFERENCE, LEAST_BUDGET, Grouped, GroupedFamily
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import gamma, smallest_normal
-from suffice.objectives.linear import HeadStates
+from suffice.objectives.linear import HeadStates, LinearHead
 from suffice.objectives.rows import ClassRows
 from suffice.realizations.base import Realized
 from suffice.realizations.linear import RealizedHead, hidden_lengths
@@ -35,68 +35,74 @@ _AT_EDGE = 0.999
 _TINY, _EPS = smallest_normal(torch.float64), torch.finfo(torch.float64).eps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QuantizedTiles:
-    """Quantised rows and what they leave of the exact ones, class by class (docs/theory, 9.6 and 10.5)."""
+    """Quantised rows and what they leave of the exact ones, class by class (docs/theory, 9.6 and 10.5).
 
-    vectors: ClassRows
-    residuals: Residuals
-    order: Int[Tensor, " classes"]
+    Classes go by the norm of what is left of their rows: allowances of neighbours are close.
+    """
 
-    @property
-    def row_errors(self) -> Float[Tensor, " classes"]:
-        """|r_j|."""
-        return self.residuals.whole
+    def __init__(self, head: LinearHead, rows: ClassRows, residuals: Residuals) -> None:
+        self.vectors, self.row_errors = rows, residuals.whole
+        self.order = torch.where(head.masked, -1.0, residuals.by_row).argsort()
+        self.residuals = residuals.some(self.order)
+        self.masked, self.bias = head.masked[self.order], head.bias[self.order]
+        # the product's roundings (9.2), that of a factor, and those of the quotient by T: of |w_j| |h|, and of the rest
+        relative = gamma(head.dim + 3, torch.float64) + 8 * _EPS
+        self.slope = relative * rows.lengths[self.order]
+        self.rest = relative * torch.where(self.masked, 0.0, self.bias.abs()) + (head.dim + 4) * _TINY
 
     def at(self, states: HeadStates) -> TileMaker:
         """Ready for these states."""
-        return _Maker(source=self, states=states, lengths=hidden_lengths(states)[:, None])
+        return _Maker(self, states)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Maker:
     """what_j.h + c_j and the correction, over T; d has their rounding twice: in use, and from the exact ones."""
 
-    source: QuantizedTiles
-    states: HeadStates
-    lengths: Float[Tensor, "queries 1"]
+    def __init__(self, source: QuantizedTiles, states: HeadStates) -> None:
+        self.source, self.states = source, states
+        self.lengths = hidden_lengths(states)[:, None]
+        self.per = (1 / states.temperature)[:, None]
 
-    def tile(self, classes: Int[Tensor, " some"], into: Tile) -> Float[Tensor, " queries"]:
-        head, rows, scores, d = self.states.bank, self.source.vectors, into.scores, into.d
-        per = (1 / self.states.temperature)[:, None]
-        masked = head.masked[classes]
-        size = torch.where(masked, 0.0, head.bias[classes].abs())
-        factors = rows.factored(classes, into.wide)
+    def tile(self, run: slice, into: Tile) -> Float[Tensor, " queries"]:
+        """The classes order[run]."""
+        source, scores, d = self.source, into.scores, into.d
+        factors = source.vectors.factored(source.order[run], into.wide)
         torch.mm(self.states.hidden, into.wide.T, out=scores)
         if factors is not None:
             scores.mul_(factors)
-        scores.add_(head.bias[classes])
-        # the product's roundings (9.2), that of a factor, and those of the quotient by T
-        relative = gamma(head.dim + 3, torch.float64) + 8 * _EPS
-        lengths = rows.lengths[classes]
-        off = relative * (self.lengths.squeeze(1) * lengths.max() + size.max()) + (head.dim + 4) * _TINY
-        small = 2 * (relative * size + (head.dim + 4) * _TINY)
-        residuals = self.source.residuals
+        if bool(source.bias[run].any()):
+            scores.add_(source.bias[run])
+        slope, rest, residuals = source.slope[run], source.rest[run], source.residuals
+        off = self.lengths.squeeze(1) * slope.max() + rest.max()
         if residuals.deflation is None and residuals.by_block is None:
-            slope = above(residuals.by_row[classes] + 2 * relative * lengths, 8)
-            torch.addcmul(small, self.lengths, slope, out=d)
+            torch.addcmul(2 * rest, self.lengths, above(residuals.by_row[run] + 2 * slope, 8), out=d)
         else:
-            moved = residuals.some(classes).moved(self.states.hidden)
-            torch.addcmul(small, self.lengths, 2 * relative * lengths, out=d)
-            d.add_(moved.d)
-            if moved.correction is not None:
-                assert moved.rounding is not None
-                scores.add_(moved.correction)
-                more = moved.rounding + 8 * _EPS * (torch.where(masked, 0.0, scores.abs()) + moved.correction.abs())
-                d.add_(more, alpha=2)
-                off = off + more.amax(dim=1)
+            torch.addcmul(2 * rest, self.lengths, 2 * slope, out=d)
+            more = self._by_parts(run, scores, d)
+            off = off if more is None else off + more
         # sums and products of a few numbers, and what the quotient loses
-        d.mul_(per * (1 + 64 * _EPS)).add_(_TINY)
-        scores.mul_(per)
+        d.mul_(self.per * (1 + 64 * _EPS)).add_(_TINY)
+        if bool((self.per != 1).any()):
+            scores.mul_(self.per)
+        masked = source.masked[run]
         if bool(masked.any()):
             scores.masked_fill_(masked, -torch.inf)
             d.masked_fill_(masked, 0.0)
-        return above(off * per.squeeze(1) + _TINY, 64)
+        return above(off * self.per.squeeze(1) + _TINY, 64)
+
+    def _by_parts(self, run: slice, scores: Tensor, d: Tensor) -> Float[Tensor, " queries"] | None:
+        """Add allowances by blocks and the deflated parts; the most that these may be off."""
+        moved = self.source.residuals.some(run).moved(self.states.hidden)
+        d.add_(moved.d)
+        if moved.correction is None:
+            return None
+        assert moved.rounding is not None
+        scores.add_(moved.correction)
+        size = torch.where(self.source.masked[run], 0.0, scores.abs()) + moved.correction.abs()
+        more = moved.rounding + 8 * _EPS * size
+        d.add_(more, alpha=2)
+        return more.amax(dim=1)
 
 
 class StreamedHead(RealizedHead):
