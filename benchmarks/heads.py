@@ -224,7 +224,10 @@ def certify(
             clock,
         )
         ratio = best["ours"] / best["float32"]
-        print(f"head_certify_vs_product, int8 {name}: {ratio:.2f} ({best['ours']:.2f} s, {best['float32']:.2f} s)", flush=True)
+        print(
+            f"head_certify_vs_product, int8 {name}: {ratio:.2f} ({best['ours']:.2f} s, {best['float32']:.2f} s)",
+            flush=True,
+        )
 
 
 @app.command()
@@ -291,16 +294,20 @@ def _steps(states: sf.HeadStates, screen: sf.Quantized) -> dict[str, Tensor]:
     exact, made = sf.ExactHead().at(states), screen.at(states)
     pi, d = made.head().log_probabilities.exp(), made.d
     errors = (made.scores - exact.scores).abs()
-    loss, kl = _actual(made, exact, states)
-    found = {}
+    assert states.labels is not None
+    label = states.labels[:, None]
+    loss, kl = _actual(made, exact, label)
+    found: dict[str, Tensor] = {}
     for rows in (0, 16, 256):
-        some = (pi * d).scatter(1, states.labels[:, None], torch.inf).topk(rows + 1, dim=1).indices[:, : rows and rows + 1]
+        some = (pi * d).scatter(1, label, torch.inf).topk(rows + 1, dim=1).indices[:, : rows and rows + 1]
         mixed = sf_realized(made, made.scores.scatter(1, some, exact.scores.gather(1, some)), d.scatter(1, some, 1e-12))
         at = mixed.asked(budgets).bounds(contract)
+        assert at.kl is not None
         found[f"bound on the loss, {rows} exact rows"], found[f"bound on KL, {rows} exact rows"] = at.loss, at.kl
     signs = sf_realized(made, made.scores, errors).asked(budgets).bounds(contract)
     whole = made.asked(budgets).bounds(contract)
-    label = states.labels[:, None]
+    assert whole.kl is not None
+    assert signs.kl is not None
     found["loss: bound over actual"] = whole.loss / loss
     found["loss: for norms in place of errors"] = whole.loss / signs.loss
     found["loss: for the worst signs"] = signs.loss / loss
@@ -312,11 +319,10 @@ def _steps(states: sf.HeadStates, screen: sf.Quantized) -> dict[str, Tensor]:
     return found
 
 
-def _actual(made: RealizedHead, exact: RealizedHead, states: sf.HeadStates) -> tuple[Tensor, Tensor]:
+def _actual(made: RealizedHead, exact: RealizedHead, label: Tensor) -> tuple[Tensor, Tensor]:
     """|L - L'| and the larger KL, in float64."""
     log_pi, log_p = made.head().log_probabilities, exact.head().log_probabilities
     apart = log_pi - log_p
-    label = states.labels[:, None]
     kl = torch.maximum((log_pi.exp() * apart).sum(dim=1), -(log_p.exp() * apart).sum(dim=1))
     return apart.gather(1, label).squeeze(1).abs(), kl
 

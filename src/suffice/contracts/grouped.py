@@ -1,7 +1,7 @@
 """The centred contract where most classes are known by groups only: sums over a few hundred numbers a state.
 
-With d_j alone (no matched gaps) every bound is a sum of convex or concave functions of d_j, weighted by probabilities. A
-group of classes is kept by its mass, the range of its d_j and their mean: a convex function is then at most its chord
+With d_j alone (no matched gaps) every bound is a sum of convex or concave functions of d_j, weighted by probabilities.
+A group of classes is kept by its mass, the range of its d_j and their mean: a convex function is then at most its chord
 over the range, a concave one at most its value at the mean (docs/theory, 9.6). The classes that have most of the mass
 stand singly, and their sums are the contract's own. So an inversion costs nothing beside the pass that forms the sums.
 """
@@ -9,6 +9,7 @@ stand singly, and their sums are the contract's own. So an inversion costs nothi
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -91,8 +92,8 @@ class Grouped:
 
     def __getitem__(self, rows: Tensor) -> Grouped:
         """That of some rows."""
-        kept = {each.name: getattr(self, each.name) for each in fields(self)}
-        return replace(self, **{name: _some(value, rows) for name, value in kept.items()})
+        part: dict[str, Any] = {each.name: _some(getattr(self, each.name), rows) for each in fields(self)}
+        return Grouped(**part)
 
     def bounds(self, b: Float[Tensor, " queries"]) -> Bounds:
         """Bounds that are nowhere below the centred contract's at b times the allowances; infinite past their domain.
@@ -122,7 +123,7 @@ class Grouped:
         """Raised as plain bounds are (6.12b), past what underflows."""
         factor = (1 + self.slack) * (1 + self.roundings) ** 2
         moving = (b > 0) & ((self.largest > 0) | (self.largest_ratio > 0))
-        lost = torch.where(moving, _UNDERFLOWN, 0.0)
+        lost = moving.to(b.dtype) * _UNDERFLOWN
         inside = (2 * b * self.largest <= LARGEST_DIFFERENCE) & torch.isfinite(self.slack)
 
         def raised(bound: Tensor) -> Tensor:
@@ -132,7 +133,8 @@ class Grouped:
         size = self.farthest.clamp_min(max(1.0, self.h_bound, self.largest_ratio))
         return Bounds(
             loss=raised(loss),
-            probability=raised(tv),
+            # no two distributions are further apart than 1
+            probability=torch.where(inside, raised(tv).clamp_max(1), torch.inf),
             gradient=raised((gradient + lost * size) * self.gradient_scale),
             margin_use=torch.where(inside, self._margin(b), torch.inf),
             kl=None if kl is None else raised(kl),
@@ -283,7 +285,7 @@ def _phi(v: Tensor, x: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedFamily:
-    """Multiples of the allowances of a `Grouped`, for rows whose budgets break inside of its domain: no cap is needed."""
+    """Multiples of a `Grouped`'s allowances, for rows whose budgets break inside of its domain: no cap is needed."""
 
     grouped: Grouped
 
@@ -339,7 +341,7 @@ class GroupedFamily:
         return self.grouped.slack
 
 
-def _some(value: object, rows: Tensor) -> object:
+def _some(value: Any, rows: Tensor) -> Any:
     if isinstance(value, Tensor):
         return value[rows]
     if isinstance(value, Singles | Groups):

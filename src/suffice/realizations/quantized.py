@@ -155,7 +155,8 @@ class Quantized:
 
     def chunks(self, states: Any) -> Iterator[Any]:
         """Runs of states that are taken at once: long ones where classes stream."""
-        return states.runs(STREAMED_ENTRIES) if self._streams(states) else states.chunks()
+        runs: Iterator[Any] = states.runs(STREAMED_ENTRIES) if self._streams(states) else states.chunks()
+        return runs
 
     def _streams(self, states: Any) -> bool:
         """In the hidden vector's coordinate, and where there are enough classes."""

@@ -149,7 +149,7 @@ class _Kept:
 
 
 def _by_group(x: Float[Tensor, "queries places"]) -> Float[Tensor, "queries groups members"]:
-    return x.unflatten(1, (-1, _GROUP))
+    return x.view(len(x), -1, _GROUP)
 
 
 def _scores(states: HeadStates, source: TileSource, layout: _Layout) -> _Kept:
@@ -260,11 +260,11 @@ def _softmax(kept: _Kept, picked: _Picked, rows: ClassRows, layout: _Layout) -> 
     of_top = rows.rows(tops)
     v = of_top - mean / weight[:, None]
     total = above(lengths[tops] + sizes / weight, layout.places + 16)
-    # float32 products of a few terms: these, the roundings of weights and rows, and the sum of all in float64
-    error = gamma(_FLOAT32_TERMS + 8, torch.float32) + gamma(layout.places + 16, torch.float64)
     # of the logarithm of the others' mass as well; shares move by twice that (9.3)
     omega = picked.omega + _U * (2 * layout.places + 60 + 4 * picked.gap.abs())
-    error = error + torch.expm1(2 * omega)
+    # float32 products of a few terms: these, the roundings of weights and rows, and the sum of all in float64
+    rounding = gamma(_FLOAT32_TERMS + 8, torch.float32) + gamma(layout.places + 16, torch.float64)
+    error = rounding + torch.expm1(2 * omega)
     lost = _LOST * float(lengths.max())
     length = above(torch.linalg.vector_norm(v, dim=1), dim + 16) + error * total + lost
     odds = torch.exp(-picked.gap) * weight
@@ -326,9 +326,7 @@ def _assembled(
     distance = distance.masked_fill_(picked.places < layout.front, 0.0)
     classes = torch.cat([layout.order.new_zeros(layout.front), layout.order])
     gap = (picked.best[:, None] - picked.scores - 2 * omega[:, None]).scatter_(1, picked.top[:, None], torch.inf)
-    singles = Singles(
-        pi=pi, d=picked.d, a=errors[classes][picked.places], distance=distance, gap=gap
-    )
+    singles = Singles(pi=pi, d=picked.d, a=errors[classes][picked.places], distance=distance, gap=gap)
     roundings = 8 * (layout.places + 500) * 2 * _U
     grouped = Grouped(
         singles=singles,

@@ -130,7 +130,7 @@ class StreamedHead(RealizedHead):
         return getattr(self.whole, name)
 
     def pieces(self, budgets: Budgets, contract: Contract) -> Iterator[tuple[Tensor, Realized]]:
-        """Ordinary rows by groups; others (numbers or budgets too large or too small for these) as a whole, in chunks."""
+        """Ordinary rows by groups; others, too large or too small in number or budget, as a whole, in chunks."""
         everywhere = torch.arange(len(self.states), device=self.states.hidden.device)
         made = streamed(self.states, self.source) if contract is CENTERED else None
         if made is None:
