@@ -16,14 +16,16 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import torch
 import typer
 from safetensors.torch import load_file
 from torch import Tensor
 
 import suffice as sf
+from suffice.contracts.bounds import margin_use
 from suffice.contracts.registry import contract_named
 from suffice.realizations.linear import RealizedHead
 from suffice.realizations.screening.losses import loss_within
@@ -337,26 +339,40 @@ def tolerances(states: Path, count: int = 2048) -> None:
     """Quantiles of b* in three families, of captured states, of the built-in ones and of the vMF collection."""
     kept = load_file(states)
     captured = sf.HeadStates(sf.LinearHead(kept["weight"]), kept["hidden"][:count], kept["labels"][:count])
-    language = [batch.states for batch in sf.builtin_collection("language")]
+    heads = {"captured": [captured], "language": [batch.states for batch in sf.builtin_collection("language")]}
     vmf = [batch.states for batch in sf.builtin_collection()]
-    asked = {"loss within 0.01": sf.Budgets(loss=1e-2), "the same token": sf.Budgets(prediction=True)}
-    for name, budgets in asked.items():
-        for family in ("logits", "relative", "weights"):
-            _tell(name, f"captured, {family}", [sf.tolerance(captured, budgets, family=family)])
-            _tell(name, f"language, {family}", [sf.tolerance(each, budgets, family=family) for each in language])
-        _tell(name, "vMF, uniform", [sf.tolerance(each, budgets) for each in vmf])
+    loss, token = sf.Budgets(loss=1e-2), sf.Budgets(prediction=True)
+    for family in ("logits", "relative", "weights"):
+        for name, some in heads.items():
+            # bounds on the loss are those of the centred contract, which takes distances as well
+            found = [sf.tolerance(each, loss, contract="conditioned", family=family) for each in some]
+            _tell("loss within 0.01", f"{name}, {family}", [(each.b, each.status == "bounded") for each in found])
+            _tell(
+                "the same token",
+                f"{name}, {family}",
+                [_same_token(part, family) for each in some for part in each.chunks()],
+            )
+    for words, budgets in (("loss within 0.01", loss), ("the same token", token)):
+        found = [sf.tolerance(each, budgets) for each in vmf]
+        _tell(words, "vMF, uniform", [(each.b, each.status == "bounded") for each in found])
 
 
-def _tell(budget: str, name: str, found: list[sf.Tolerance]) -> None:
+def _same_token(states: sf.HeadStates, family: str) -> tuple[Tensor, np.ndarray[Any, Any]]:
+    """b* of a budget on the prediction by the centred contract, whose share of the margin is linear in b."""
+    made = sf.ExactHead().at(states).of_family(family)
+    head, d = made.head(), made.unit().d
+    top = head.log_probabilities.argmax(dim=1, keepdim=True)
+    use = margin_use(head.log_probabilities, d + d.gather(1, top), head.log_error)
+    return 1 / use, torch.isfinite(use).numpy()
+
+
+def _tell(budget: str, name: str, found: list[tuple[Tensor, np.ndarray[Any, Any]]]) -> None:
     """A line of quantiles, and how many orders of magnitude lie between the first and the last percent."""
-    b = torch.cat([each.b for each in found])
-    bounded = b[torch.cat([torch.from_numpy(each.status == "bounded") for each in found])]
-    at = torch.tensor([0.01, 0.05, 0.5, 0.95, 0.99], dtype=torch.float64)
-    few, low, middle, high, most = (f"{value:.2g}" for value in bounded.quantile(at).tolist())
-    span = (bounded.quantile(at[-1]) / bounded.quantile(at[0])).log10()
+    b, bounded = torch.cat([each for each, _ in found]), np.concatenate([each for _, each in found])
+    few, low, middle, high, most = np.quantile(b.numpy()[bounded], [0.01, 0.05, 0.5, 0.95, 0.99])
     print(
-        f"{budget} | {name} | {few} | {low} | {middle} | {high} | {most} | {span:.1f} "
-        f"| {len(bounded)} of {len(b)} bounded",
+        f"| {budget} | {name} | {few:.2g} | {low:.2g} | {middle:.2g} | {high:.2g} | {most:.2g} "
+        f"| {np.log10(most / few):.1f} | {bounded.sum()} of {len(b)}",
         flush=True,
     )
 
