@@ -17,6 +17,7 @@ from tests.mutants import (
     screening,
     seams,
     stores,
+    streams,
     sums,
     training,
 )
@@ -37,6 +38,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(
         rungs,
         seams,
         stores,
+        streams,
         pairs,
         judging,
         plain,
