@@ -103,3 +103,17 @@ def test_one_open_state_made_certified_is_found(tmp_path: Path) -> None:
         report = verify_audit(copy, collection, sample=16, seed=0)
         found += (i, f"verdict {name}") in {(each.row, each.column) for each in report.findings}
     assert found >= 4
+
+
+def test_what_overflows_is_never_certified(tmp_path: Path) -> None:
+    given = gaussian_states(5, count=4, classes=40, dim=48)
+    hidden = given.hidden / given.hidden.norm(dim=1, keepdim=True)
+    head = sf.LinearHead(1e4 * given.bank.weight / given.bank.weight.norm(dim=1).mean())
+    audit, collection = made(tmp_path, sf.HeadStates(head, 60 * hidden, given.labels, 1e5), BUDGETS["token"])
+    said = pq.read_table(audit / RESULTS).to_pylist()
+    lost = [i for i, row in enumerate(said) if row["verdict float16"] != "certified"]
+    assert lost
+    change_row(audit / RESULTS, lost[0], {"verdict float16": lambda _: "certified"})
+    seal(audit, collection)
+    report = verify_audit(audit, collection, sample=4, seed=0)
+    assert [each.found for each in report.findings if each.column == "verdict float16"] == ["what overflows"]
