@@ -354,7 +354,7 @@ def tolerances(states: Path, count: int = 2048) -> None:
                 [_same_token(part, family) for each in some for part in each.chunks()],
             )
     for words, budgets in (("loss within 0.01", loss), ("the same token", token)):
-        found = [sf.tolerance(each, budgets) for each in vmf]
+        found = [sf.tolerance(each, budgets, sf.DebyePair(order=2)) for each in vmf]
         _tell(words, "vMF, uniform", [(each.b, each.status == "bounded") for each in found])
 
 
