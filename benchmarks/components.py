@@ -15,7 +15,7 @@ from rich.table import Table
 from benchmarks.audits import audit_overhead
 from benchmarks.execution import execution_ratios, projection
 from benchmarks.pairs import pair_ratios
-from benchmarks.tolerances import memory_growth, tolerance_ratios
+from benchmarks.tolerances import tolerance_ratios
 from benchmarks.training import monitor_overhead, step_memory, step_ratio
 
 
@@ -27,10 +27,8 @@ def main() -> None:
     console = Console()
     with console.status("timing the pair against its peers; a minute or two"):
         ratios = pair_ratios(root / ".venv-peers" / "bin" / "python", build)
-    with console.status("timing the audit; some minutes, most of them compiling"):
+    with console.status("timing inversions; a minute"):
         ratios |= tolerance_ratios()
-    with console.status("measuring memory at 100,000 and 1,000,000 states"):
-        growth, peaks = memory_growth(root)
     with console.status("timing a training step against the published way; half a minute"):
         ratios["proco_step_vs_published"] = step_ratio()
         memory, step_peaks = step_memory(root)
@@ -48,8 +46,6 @@ def main() -> None:
     }
     report = {
         **{key: None if ratio is None else ratio.value for key, ratio in ratios.items()},
-        "memory_growth_1m": growth,
-        "memory_peaks_bytes": peaks,
         "proco_memory_vs_published": memory,
         "proco_memory_peaks_bytes": step_peaks,
         "monitor_overhead": overhead,
@@ -68,7 +64,6 @@ def main() -> None:
             continue
         table.add_row(key, f"{ratio.value:.2f}", *(_words(side) for side in (ratio.ours, ratio.peer)))
     console.print(table)
-    console.print(f"memory_growth_1m {growth:.2f}: peak above inputs and outputs, {peaks} bytes")
     console.print(f"proco_memory_vs_published {memory:.4f}: peak above the inputs, {step_peaks} bytes")
     console.print(f"monitor_overhead {overhead:.4f}: {monitor_times} seconds")
     console.print(f"a projection, if float32 were 32 times faster than float64: {projected}")

@@ -38,28 +38,12 @@ MUTANTS = (
         kills=(f"{_OUTWARD}test_score_allowances_are_outward",),
     ),
     Mutant(
-        name="outward-fused",
-        file=_ENVELOPES,
-        old="* (1 + (4 * (self.order + 6) + 2) * torch.finfo(dtype).eps)",
-        new="* (1 + 0 * torch.finfo(dtype).eps)",
-        why="fused allowances may be below the proven ones",
-        kills=(f"{_OUTWARD}test_fused_allowances_are_outward",),
-    ),
-    Mutant(
         name="closed-form-power",
         file=_ENVELOPES,
         old="for _ in range(self.order + 1):\n            value = value / s",
         new="for _ in range(self.order + 2):\n            value = value / s",
         why="c x/s^(n+3) is below the error",
         kills=(_CLOSED,),
-    ),
-    Mutant(
-        name="closed-form-fused-power",
-        file=_ENVELOPES,
-        old="for _ in range(self.order + 1):\n            point = point * inverse_r",
-        new="for _ in range(self.order + 2):\n            point = point * inverse_r",
-        why="c x/s^(n+3) is below the error",
-        kills=(f"{_OUTWARD}test_fused_allowances_are_outward",),
     ),
     Mutant(
         name="closed-form-integral",

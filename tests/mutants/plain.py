@@ -225,11 +225,11 @@ MUTANTS = (
     ),
     Mutant(
         name="series-largest-by-subtraction",
-        file="contracts/series.py",
-        old="away = torch.where(is_top, besides + (is_top.sum(dim=1, keepdim=True) - 1) * top, total - weights)",
-        new="away = total - weights",
+        file="contracts/conditioned_series.py",
+        old="away = exclusive(w)",
+        new="away = w.sum(dim=1, keepdim=True) - w",
         why="what the largest class leaves loses its digits",
-        kills=("tests/contracts/test_series.py::test_what_the_largest_class_leaves_keeps_its_digits",),
+        kills=("tests/contracts/test_conditioned_series.py::test_what_the_largest_class_leaves_keeps_its_digits",),
     ),
     Mutant(
         name="series-subnormal-budgets",

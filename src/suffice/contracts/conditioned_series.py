@@ -37,7 +37,7 @@ def eager_sums(
     ratio: Float[Tensor, "queries classes"],
     target: Int[Tensor, " queries"],
 ) -> Sums:
-    """`sums_over_classes` of the exponentials of some logarithms."""
+    """The sums of the exponentials of some logarithms, in two passes over classes and without a division."""
     rows = max(1, _BLOCK // log_weights.shape[1])
     parts = [
         _sums(log_weights[i : i + rows], unit[i : i + rows], ratio[i : i + rows], target[i : i + rows])

@@ -25,7 +25,6 @@ __all__ = [
     "deviations",
     "expm1_above",
     "moments",
-    "sums_over_classes",
 ]
 
 # Past this share of the mass on one class, plain subtractions lose digits: such rows go to direct evaluation.
@@ -114,8 +113,7 @@ def expm1_above(x: Tensor) -> Tensor:
 class Sums(NamedTuple):
     """Sums and maxima over classes, from which `Moments` are made; w_j are weights and pi_j = w_j/total.
 
-    `others` are sum_{i != y} w_i g_i^k for k = 0..3, `ratio` is sum_{i != y} w_i a_i, a_y and max a, or empty for
-    a_j = 1.
+    `others` are sum_{i != y} w_i g_i^k for k = 0..3, `ratio` is sum_{i != y} w_i a_i, a_y and max a.
     """
 
     total: Tensor
@@ -126,53 +124,7 @@ class Sums(NamedTuple):
     spread: Tensor
     curvature: Tensor
     twist: Tensor
-    ratio: tuple[Tensor, ...]
-
-
-def sums_over_classes(
-    weights: Float[Tensor, "queries classes"],
-    total: Float[Tensor, "queries 1"],
-    unit: Float[Tensor, "queries classes"],
-    ratio: Float[Tensor, "queries classes"] | None,
-    is_target: Bool[Tensor, "queries classes"],
-) -> Sums:
-    """Two passes over classes, without a division. `ratio` None stands for a_j = 1.
-
-    1 - pi_j is a sum of its own for the largest class, and a subtraction of at most half of the total for others. In
-    corrections total minus self is a plain subtraction: with every pi_j <= 1 - 1e-3 that loses three digits of sixteen.
-    Other rows do not belong here. Masks instead of scatter and gather, and nothing but sums: this fuses.
-    """
-    others = torch.where(is_target, 0.0, weights)
-    own = weights * unit
-    squares = own * unit
-    top = weights.amax(dim=1, keepdim=True)
-    is_top = weights == top
-    # several may be largest, and then none has more than half
-    besides = torch.where(is_top, 0.0, weights).sum(dim=1, keepdim=True)
-    away = torch.where(is_top, besides + (is_top.sum(dim=1, keepdim=True) - 1) * top, total - weights)
-    mean = own.sum(dim=1, keepdim=True) - own
-    square = squares.sum(dim=1, keepdim=True) - squares
-    cubes = squares * unit
-    cube = cubes.sum(dim=1, keepdim=True) - cubes
-    t = mean + unit * away
-    m = square + unit * (2 * mean + unit * away)
-    q = cube + unit * (3 * square + unit * (3 * mean + unit * away))
-    half_second = 0.5 * total * m - t * t
-    first, second = others * unit, others * unit * unit
-    return Sums(
-        total=total.squeeze(1),
-        peak=weights.amax(dim=1),
-        others=(others.sum(dim=1), first.sum(dim=1), second.sum(dim=1), (second * unit).sum(dim=1)),
-        at_target=torch.where(is_target, unit, 0.0).sum(dim=1),
-        largest=unit.amax(dim=1),
-        spread=(own * away).sum(dim=1),
-        curvature=(weights * half_second.abs()).sum(dim=1),
-        # q/6 - t m + t^3 = q/6 - t (m/2 + (m/2 - t^2)), in the units of the weights
-        twist=(weights * (total * total * q / 6 - t * (0.5 * total * m + half_second))).sum(dim=1),
-        ratio=()
-        if ratio is None
-        else ((others * ratio).sum(dim=1), torch.where(is_target, ratio, 0.0).sum(dim=1), ratio.amax(dim=1)),
-    )
+    ratio: tuple[Tensor, Tensor, Tensor]
 
 
 def moments(sums: Sums, scale: Float[Tensor, " queries"]) -> Moments:
@@ -190,7 +142,7 @@ def moments(sums: Sums, scale: Float[Tensor, " queries"]) -> Moments:
         spread=sums.spread * per_total * per_total,
         curvature=sums.curvature * per_total * per_total * per_total,
         twist=sums.twist * per_total * per_total * per_total * per_total,
-        ratio=2 * rest if not sums.ratio else sums.ratio[0] * per_total + rest * sums.ratio[1],
-        largest_ratio=torch.ones_like(rest) if not sums.ratio else sums.ratio[2],
+        ratio=sums.ratio[0] * per_total + rest * sums.ratio[1],
+        largest_ratio=sums.ratio[2],
         scale=scale,
     )

@@ -64,19 +64,6 @@ class ClosedForm:
         value = closed_form_constant(self.order, ends.nu) * self._integral(1 / ends.s_k, 1 / ends.s_r, ends.s_gap)
         return _outward(value, 4 * (self.order + 6), ends.apart)
 
-    def outward_constant(self, nu: float, dtype: torch.dtype) -> float:
-        """c_n times a factor that covers all roundings of `from_radii` and moves outward, as in `_outward`."""
-        return float(closed_form_constant(self.order, nu)) * (1 + (4 * (self.order + 6) + 2) * torch.finfo(dtype).eps)
-
-    def from_radii(
-        self, constant: float, r: Tensor, inverse_k: Tensor, inverse_r: Tensor, s_gap: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Score and pointwise allowance from 1/s(k), 1/s(r) and |s(r) - s(k)|, for fused code: unchecked, outward."""
-        point = r * inverse_r
-        for _ in range(self.order + 1):
-            point = point * inverse_r
-        return constant * self._integral(inverse_k, inverse_r, s_gap), constant * point
-
     def _integral(self, inverse_k: Tensor, inverse_r: Tensor, s_gap: Tensor) -> Tensor:
         """|s_k^-n - s_r^-n|/n = |s_r - s_k| sum_{i<n} s_r^-(i+1) s_k^-(n-i)/n, the sum by Horner in 1/s_r."""
         power = torch.ones_like(inverse_k)
