@@ -41,7 +41,9 @@ def test_rounded_as_the_library_does(name: str) -> None:
     assert (torch.from_numpy(rounded(x.numpy(), name)) == nearest(x, DTYPES[name])).all()
 
 
-@pytest.mark.parametrize(("scheme", "largest", "group"), [("int8", 127.0, None), ("int4", 7.0, 32), ("fp8", 448.0, None)])
+@pytest.mark.parametrize(
+    ("scheme", "largest", "group"), [("int8", 127.0, None), ("int4", 7.0, 32), ("fp8", 448.0, None)]
+)
 def test_quantised_as_the_library_does(scheme: str, largest: float, group: int | None) -> None:
     g = torch.Generator().manual_seed(2)
     rows = torch.randn(300, 75, generator=g, dtype=torch.float64) * 10 ** (4 * torch.rand(300, 1, generator=g) - 2)

@@ -119,9 +119,7 @@ def _product(hidden: Array, rows: Array) -> Array:
     return np.concatenate([hidden @ rows[i : i + _ROWS_AT_ONCE].astype(np.float64).T for i in parts], axis=1)
 
 
-def format_columns(
-    bank: HeadBank, hidden: Array, labels: Array, tau: Array, plan: Plan, said: Said
-) -> list[Judged]:
+def format_columns(bank: HeadBank, hidden: Array, labels: Array, tau: Array, plan: Plan, said: Said) -> list[Judged]:
     """Every format's verdict, refuted or not; nothing is left open, for no arithmetic knows the order of a sum."""
     with np.errstate(all="ignore"):
         exact = _side((_product(hidden, bank.weight) + bank.bias) / tau[:, None], bank.weight)
@@ -144,9 +142,9 @@ def _judged(
         return np.where(bank.bias == -np.inf, -np.inf, found)
 
     here = made(z)
-    free = bank.bias > -np.inf
+    free: Array = np.asarray(bank.bias > -np.inf)
     # of what overflows, or nearly so, nothing may be certified, and little is known
-    lost = ~np.isfinite(np.where(free, here, 0.0)).all(axis=1) | ~np.isfinite(h).all(axis=1)
+    lost: Array = ~np.isfinite(np.where(free, here, 0.0)).all(axis=1) | ~np.isfinite(h).all(axis=1)
     large = ~(size.max(axis=1) < 1e37) | ~np.isfinite(exact.log_pi.max(axis=1))
     side = _side(np.where(lost[:, None], 0.0, here) / tau[:, None], rows)
     low, high = (made(z - _NARROWER * w) / tau[:, None], made(z + _NARROWER * w) / tau[:, None])
