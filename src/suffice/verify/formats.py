@@ -144,7 +144,8 @@ def _judged(
     here = made(z)
     free: Array = np.asarray(bank.bias > -np.inf)
     # of what overflows, or nearly so, nothing may be certified, and little is known
-    lost: Array = ~np.isfinite(np.where(free, here, 0.0)).all(axis=1) | ~np.isfinite(h).all(axis=1)
+    finite = np.isfinite(np.where(free, here, 0.0)).all(axis=1) & np.isfinite(h).all(axis=1)
+    lost: Array = np.logical_not(finite)
     large = ~(size.max(axis=1) < 1e37) | ~np.isfinite(exact.log_pi.max(axis=1))
     side = _side(np.where(lost[:, None], 0.0, here) / tau[:, None], rows)
     low, high = (made(z - _NARROWER * w) / tau[:, None], made(z + _NARROWER * w) / tau[:, None])
