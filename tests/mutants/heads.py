@@ -343,7 +343,7 @@ MUTANTS = (
         old="broken |= most - off > plan.loss * (1 + _CLOSE)",
         new="pass",
         why="what some order of a sum breaks is not certified",
-        kills=(f"{_IN_FORMATS}test_one_open_state_made_certified_is_found",),
+        kills=(f"{_IN_FORMATS}test_open_states_made_certified_are_found",),
     ),
     Mutant(
         name="check-head-format-overflow",

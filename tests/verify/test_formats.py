@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -90,21 +89,19 @@ def test_every_other_verdict_is_found(tmp_path: Path, budget: str) -> None:
         assert {(each.row, each.column) for each in report.findings} >= wanted
 
 
-def test_one_open_state_made_certified_is_found(tmp_path: Path) -> None:
-    states = gaussian_states(6, count=16, classes=40, dim=48)
-    audit, collection = made(tmp_path, states, BUDGETS["loss"])
+def test_open_states_made_certified_are_found(tmp_path: Path) -> None:
+    """Most of them: for some order of a float32 sum the loss is over its budget, also where it is not for the exact."""
+    states = gaussian_states(7, count=16, classes=40, dim=48)
+    audit, collection = made(tmp_path, states, sf.Budgets(loss=1e-3))
     said = pq.read_table(audit / RESULTS).to_pylist()
-    opened = [(i, name) for i, row in enumerate(said) for name in FORMATS if row[f"verdict {name}"] == "inconclusive"]
-    assert opened
-    found = 0
-    for i, name in opened[:8]:
-        copy = tmp_path / f"copy {i} {name}"
-        shutil.copytree(audit, copy)
-        change_row(copy / RESULTS, i, {f"verdict {name}": lambda _: "certified"})
-        seal(copy, collection)
-        report = verify_audit(copy, collection, sample=16, seed=0)
-        found += (i, f"verdict {name}") in {(each.row, each.column) for each in report.findings}
-    assert found >= 4
+    opened = {(i, f"verdict {name}") for i, row in enumerate(said) for name in FORMATS}
+    opened = {(i, column) for i, column in opened if said[i][column] == "inconclusive"}
+    for i, column in opened:
+        change_row(audit / RESULTS, i, {column: lambda _: "certified"})
+    seal(audit, collection)
+    report = verify_audit(audit, collection, sample=16, seed=0)
+    found = {(each.row, each.column) for each in report.findings} & opened
+    assert len(found) >= 0.8 * len(opened) > 16
 
 
 def test_what_overflows_is_never_certified(tmp_path: Path) -> None:
