@@ -25,11 +25,12 @@ from suffice.numerics.softmax import at_class, without
 __all__ = ["LARGEST_DIFFERENCE", "LEAST_BUDGET", "Grouped", "GroupedFamily", "Groups", "Singles"]
 
 # Differences of errors that the groups are used for: 2 b max d.
-LARGEST_DIFFERENCE = 60.0
-# What underflows on the way is below this, for 1 and for the largest distance or ratio allowance (9.6c).
-_UNDERFLOWN = 1e-190
+LARGEST_DIFFERENCE = 300.0
+# What underflows on the way is below this times e^{2 (2 b max d)}, for 1 and for the largest distance or ratio
+# allowance (9.6c).
+_UNDERFLOWN = 1e-300
 # Budgets that the groups are used for: far above what is added for underflow.
-LEAST_BUDGET = 1e-170
+LEAST_BUDGET = 1e-30
 # Of these movements the bounds are nearly their first orders.
 _SMALL = 1e-4
 
@@ -98,7 +99,7 @@ class Grouped:
     def bounds(self, b: Float[Tensor, " queries"]) -> Bounds:
         """Bounds that are nowhere below the centred contract's at b times the allowances; infinite past their domain.
 
-        The domain is 2 b max d <= 60. A bound at b = 0 is zero, but for a tie of the two best scores.
+        The domain is 2 b max d <= 300. A bound at b = 0 is zero, but for a tie of the two best scores.
         """
         s, g = _Moved.of_singles(self, b), _MovedGroups.of(self.groups, b)
         rest = _rest(self, s, g)
@@ -123,7 +124,7 @@ class Grouped:
         """Raised as plain bounds are (6.12b), past what underflows."""
         factor = (1 + self.slack) * (1 + self.roundings) ** 2
         moving = (b > 0) & ((self.largest > 0) | (self.largest_ratio > 0))
-        lost = moving.to(b.dtype) * _UNDERFLOWN
+        lost = moving.to(b.dtype) * (_UNDERFLOWN * torch.exp(4 * b * self.largest))
         inside = (2 * b * self.largest <= LARGEST_DIFFERENCE) & torch.isfinite(self.slack)
 
         def raised(bound: Tensor) -> Tensor:
