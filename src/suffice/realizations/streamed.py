@@ -33,7 +33,7 @@ _GROUP, _SINGLE_GROUPS, _TILE_ENTRIES = 64, 4, 1 << 18
 _FLOAT32_TERMS = 512
 _U, _U32 = unit_roundoff(torch.float64), unit_roundoff(torch.float32)
 # Scores and their distances from the second best, and lengths of rows, that the passes are used for.
-_LARGEST_SCORE, _FARTHEST_SECOND, _SMALLEST_ROW, _LARGEST_ROW = 1e100, 300.0, 1e-6, 1e12
+_LARGEST_SCORE, _FARTHEST_SECOND, _SMALLEST_ROW, _LARGEST_ROW = 1e100, 600.0, 1e-6, 1e12
 # In units of the largest |x_j|: what underflows in float32 sums over 2^21 classes or coordinates is below 1e-19.
 _LOST = 1e-18
 
