@@ -27,9 +27,10 @@ mutants: .venv/.installed-dev
 docs: .venv/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# what a user calls, over the bare product of the geometry; writes build/bench.json
+# what a user calls, over the bare product of the geometry, in build/bench.json; screened heads over torch's products
 bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.heads speed
 
 # pieces against their peers, training steps, memory; writes build/components.json. TFP is among the peers if
 # `make bench-peers` has been run

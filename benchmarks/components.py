@@ -16,7 +16,7 @@ from benchmarks.audits import audit_overhead
 from benchmarks.execution import execution_ratios, projection
 from benchmarks.pairs import pair_ratios
 from benchmarks.tolerances import tolerance_ratios
-from benchmarks.training import monitor_overhead, step_memory, step_ratio
+from benchmarks.training import head_monitor_overhead, monitor_overhead, step_memory, step_ratio
 
 
 def main() -> None:
@@ -33,6 +33,7 @@ def main() -> None:
         ratios["proco_step_vs_published"] = step_ratio()
         memory, step_peaks = step_memory(root)
         overhead, monitor_times = monitor_overhead()
+        of_head, head_times = head_monitor_overhead()
     with console.status("timing what is executed; a minute"):
         ratios |= execution_ratios()
         projected = projection()
@@ -49,6 +50,7 @@ def main() -> None:
         "proco_memory_vs_published": memory,
         "proco_memory_peaks_bytes": step_peaks,
         "monitor_overhead": overhead,
+        "head_monitor_overhead": of_head,
         "monitor_seconds": monitor_times,
         "adaptive_projection_float32_32_times_faster": projected,
         "audit_io_overhead": io_overhead,
@@ -66,6 +68,7 @@ def main() -> None:
     console.print(table)
     console.print(f"proco_memory_vs_published {memory:.4f}: peak above the inputs, {step_peaks} bytes")
     console.print(f"monitor_overhead {overhead:.4f}: {monitor_times} seconds")
+    console.print(f"head_monitor_overhead {of_head:.4f}: {head_times} seconds")
     console.print(f"a projection, if float32 were 32 times faster than float64: {projected}")
     console.print(f"audit_io_overhead {io_overhead:.3f}: {audits}")
     console.print(f"written to {(build / 'components.json').relative_to(root)}")

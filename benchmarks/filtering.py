@@ -1,7 +1,7 @@
 """Filtered cross-entropy over torch's, in time and memory, and what thresholds do on real states.
 
 `python -m benchmarks.filtering [HEAD.safetensors]`: a file with weight [V, p], hidden [N, p] and labels [N], such as a
-language model's head and its inputs; without one, random numbers only. One thread.
+language model's head and its inputs; without one, random numbers and the built-in vMF states only. One thread.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import ctypes
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -18,13 +20,14 @@ from torch import Tensor, nn
 import suffice as sf
 from benchmarks.memory import peak_of
 
-__all__ = ["compared", "main", "published"]
+__all__ = ["bound_over_actual", "compared", "floor", "main", "published", "thresholds"]
 
 _ROWS = 1024
 _TILE = 128
+_BUDGETS = (0.1, 0.01)
 
 
-def compared(weight: Tensor, hidden: Tensor, labels: Tensor, budget: float, repeats: int = 3) -> dict[str, float]:
+def compared(weight: Tensor, hidden: Tensor, labels: Tensor, budget: float, repeats: int = 5) -> dict[str, float]:
     """Seconds (of this process) and bytes beyond gradients of one forward and backward, ours over torch's."""
     head = nn.Linear(weight.shape[1], len(weight), bias=False)
     with torch.no_grad():
@@ -90,6 +93,73 @@ def published(weight: Tensor, hidden: Tensor, labels: Tensor, threshold: float =
     }
 
 
+def floor(weight: Tensor, hidden: Tensor, labels: Tensor, repeats: int = 5) -> float:
+    """The three bare products over torch's forward and backward: no loss that leaves nothing out can be below."""
+    h, w = hidden.detach().requires_grad_(), weight.detach().requires_grad_()
+    logits = hidden @ weight.T
+
+    def bare() -> None:
+        torch.mm(hidden, weight.T, out=logits)
+        _ = logits @ weight
+        _ = logits.T @ hidden
+
+    def whole() -> None:
+        h.grad = w.grad = None
+        nn.functional.cross_entropy(h @ w.T, labels).backward()
+
+    times: dict[str, list[float]] = {"bare": [], "whole": []}
+    for _ in range(repeats + 1):
+        for name, run in (("bare", bare), ("whole", whole)):
+            start = time.process_time()
+            run()
+            times[name].append(time.process_time() - start)
+    return min(times["bare"][1:]) / min(times["whole"][1:])
+
+
+def thresholds(parts: list[Any], budget: float, contract: str = "centered") -> dict[str, float]:
+    """Quantiles of the certified threshold, residuals that reach it, and what share of states may leave out all."""
+    found = [sf.filter_threshold(states, sf.Budgets(gradient=budget), contract=contract) for states in parts]
+    each = torch.cat([one.threshold for one in found]).clamp_max(1.0)
+    status = np.concatenate([one.status for one in found])
+    ends = torch.quantile(each, torch.tensor([0.05, 0.5, 0.95], dtype=torch.float64))
+    return {
+        "states": len(each),
+        **dict(zip(("5%", "50%", "95%"), ends.tolist(), strict=True)),
+        "kept, mean": float(torch.cat([one.kept for one in found]).double().mean()),
+        "unbounded": float((status == "unbounded").mean()),
+        "zero": float((status == "zero").mean()),
+    }
+
+
+def bound_over_actual(parts: list[sf.States], threshold: float) -> dict[str, float]:
+    """What a threshold leaves out of the gradients of vMF states, and the filter's bound over it."""
+    quotients = []
+    for states in parts:
+        pair = sf.DebyePair()
+        geometry, tau = states.geometry(), states.temperature[:, None]
+        g = sf.evaluate(states, pair).log_probabilities.exp()
+        g[torch.arange(len(g)), states.labels] -= 1
+        slopes = pair.ratio(geometry.nu, geometry.radii) / geometry.radii
+        along = torch.where(g.abs() < threshold, g, 0.0) * slopes
+        pulls = (along * geometry.concentrations) @ states.bank.directions
+        lost = ((pulls + along.sum(dim=1, keepdim=True) * states.features / tau) / tau).norm(dim=1)
+        after = sf.Filtered(threshold).at(states).after
+        assert after is not None
+        quotients.append((after.gradient / lost)[lost > 0])
+    every = torch.cat(quotients)
+    return {"states": len(every), "median": float(every.median()), "least": float(every.min())}
+
+
+def _vmf() -> None:
+    by_classes: dict[int, list[sf.States]] = {}
+    for batch in sf.builtin_collection():
+        by_classes.setdefault(batch.states.num_classes, []).append(batch.states)
+    for classes, parts in sorted(by_classes.items()):
+        _said(f"vMF states of {classes} classes, bound over actual at 2^-12", bound_over_actual(parts, 2**-12))
+        for budget in _BUDGETS:
+            _said(f"vMF states of {classes} classes, certified thresholds, budget {budget}", thresholds(parts, budget))
+
+
 def _said(name: str, numbers: dict[str, float]) -> None:
     print(name, {key: float(f"{value:.4g}") for key, value in numbers.items()}, flush=True)
 
@@ -102,20 +172,18 @@ def main() -> None:
         stored = load_file(Path(sys.argv[1]))
         weight, hidden = stored["weight"].float(), stored["hidden"].float()[:_ROWS].contiguous()
         labels = stored["labels"].long()[:_ROWS]
-        for budget in (0.1, 0.01):
+        for budget in _BUDGETS:
             _said(f"stored states, budget {budget}", compared(weight, hidden, labels, budget))
         _said("2^-12 on stored states", published(weight, hidden[:256], labels[:256]))
-        states = sf.HeadStates(sf.LinearHead(weight), hidden[:128], labels[:128])
-        for budget in (0.1, 0.01):
-            found = sf.filter_threshold(states, sf.Budgets(gradient=budget), contract="geometry")
-            ends = torch.quantile(found.threshold.clamp_max(1.0), torch.tensor([0.05, 0.5, 0.95], dtype=torch.float64))
-            numbers = dict(zip(("5%", "50%", "95%"), ends.tolist(), strict=True))
-            numbers["kept, mean"] = float(found.kept.double().mean())
-            numbers["unbounded"] = float((found.status == "unbounded").mean())
-            _said(f"certified thresholds, budget {budget}", numbers)
+        states = sf.HeadStates(sf.LinearHead(weight), hidden[:256], labels[:256])
+        for budget in _BUDGETS:
+            _said(f"certified thresholds, budget {budget}", thresholds([states], budget, "geometry"))
+    _vmf()
     weight, hidden = 0.02 * torch.randn(49_152, 576, generator=g), torch.randn(_ROWS, 576, generator=g)
     labels = torch.randint(0, len(weight), (_ROWS,), generator=g)
-    _said("random states, budget 0.01", compared(weight, hidden, labels, 0.01))
+    for budget in _BUDGETS:
+        _said(f"random states, budget {budget}", compared(weight, hidden, labels, budget))
+    _said("three bare products over torch's", {"time": floor(weight, hidden, labels)})
 
 
 if __name__ == "__main__":

@@ -6,10 +6,13 @@ import json
 import statistics
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from torch.nn.functional import normalize
 
 import suffice as sf
@@ -20,7 +23,7 @@ from examples.networks import augment
 from examples.runs import RUNS
 from examples.training import build, objective
 
-__all__ = ["monitor_overhead", "step_memory", "step_ratio"]
+__all__ = ["head_monitor_overhead", "monitor_overhead", "step_memory", "step_ratio"]
 
 QUERIES, CLASSES, DIM, TEMPERATURE = 128, 1000, 1024, 0.07
 
@@ -88,6 +91,43 @@ def step_memory(root: Path) -> tuple[float, dict[str, int]]:
         )
         peaks[name] = int(json.loads(done.stdout.strip()))
     return peaks["ours"] / peaks["published"], peaks
+
+
+def _training(monitored: bool) -> Callable[[], None]:
+    """50 steps of a small convolutional network with 100 classes, one of which reports if it is monitored."""
+    torch.manual_seed(0)
+    body = nn.Sequential(
+        nn.Conv2d(3, 32, 3, stride=2), nn.ReLU(), nn.Conv2d(32, 64, 3, stride=2), nn.ReLU(), nn.Flatten()
+    )
+    head = nn.Linear(64 * 7 * 7, 100)
+    optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], lr=0.01)
+    images, labels = torch.randn(128, 3, 32, 32), torch.randint(0, 100, (128,))
+    monitor = sf.nn.ToleranceMonitor(head, noise=0.1, realization=sf.RoundedLogits(torch.bfloat16), every=50)
+    if not monitored:
+        monitor.remove()
+
+    def steps() -> None:
+        for _ in range(50):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(head(body(images)), labels).backward()
+            optimizer.step()
+            if monitored:
+                monitor(labels=labels)
+
+    return steps
+
+
+def head_monitor_overhead(repeats: int = 15) -> tuple[float, dict[str, float]]:
+    """Whole training over whole training: 50 steps with one report by the monitor of a linear head, and without."""
+    runs = {"monitored": _training(True), "plain": _training(False)}
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repeats + 1):
+        for name, run in runs.items():
+            start = time.process_time()
+            run()
+            times[name].append(time.process_time() - start)
+    best = {name: min(each[1:]) for name, each in times.items()}
+    return best["monitored"] / best["plain"], best
 
 
 def monitor_overhead() -> tuple[float, dict[str, float]]:

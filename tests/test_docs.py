@@ -20,8 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "docs" / "theory").glob("[0-9]*.md"))
 LABEL = re.compile(r"\b(?:sec|eq|prop|thm|app|fig|tab):[A-Za-z0-9][A-Za-z0-9-]*")
 
-_NUMBER = r"[1-9](?:\.\d{1,2}[a-z]?)?(?![\d.]*\d)"
-_SECTION = r"[3-9]\.\d{1,2}[a-z]?(?![\d.]*\d)(?!\s*%)"
+# chapters have one digit or two: 3.8, 12.2b
+_NUMBER = r"(?:1\d|[1-9])(?:\.\d{1,2}[a-z]?)?(?![\d.]*\d)"
+_SECTION = r"(?:1[0-2]|[3-9])\.\d{1,2}[a-z]?(?![\d.]*\d)(?!\s*%)"
 # "docs/theory, 6.6 and 8.2", with .md or without, in a sentence or in brackets
 CITED = re.compile(rf"\btheory(?:\.md)?`?,\s+(?:section\s+)?({_NUMBER}(?:(?:,|,?\s+and|\s+to)\s+{_NUMBER})*)")
 # "(8.2)", "(8.3, 8.4)", "(6.11 lists every place)": not the arguments of a call
@@ -92,6 +93,11 @@ def test_references_are_found_in_every_form() -> None:
     assert _references("the length of 8.7", in_words=True) == {"8.7"}
     for text in ("log1p(3.8)", "x[0](3.8)", "(3.875)", "theory, 1974", "(0.5)"):
         assert _references(text, in_words=True) == set(), text
+    # chapters of two digits, whole and in part
+    for text in ("(docs/theory, 12.9)", "(theory, 10.2 and 12.9)", "a run (12.9)", "by Proposition 12.9", "as in 12.9"):
+        assert "12.9" in _references(text, in_words=True), text
+        assert "12.9" not in _sections()
+    assert _references("(theory, 12)") == {"12"} <= _sections()
 
 
 def test_every_cited_section_exists() -> None:

@@ -101,7 +101,7 @@ class Geometry:
         total = self.radii + self.concentrations
         return torch.where(total > 0, self.squared_gaps.abs() / total, 0.0)
 
-    def __getitem__(self, rows: Tensor) -> Geometry:
+    def __getitem__(self, rows: Tensor | slice) -> Geometry:
         """That of some rows."""
         return replace(self, squared_gaps=self.squared_gaps[rows], radii=self.radii[rows])
 

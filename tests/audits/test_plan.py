@@ -49,6 +49,13 @@ PLANS = [
     Plan(loss=1e-3, given=Execution(sf.DebyePair(), torch.float32)),
     Plan(loss=1e-3, given=Execution(sf.DebyePair(), torch.float32, inputs=torch.bfloat16)),
     Plan(loss=1e-3, given=Execution(sf.DebyePair(), torch.float32, compiled=True)),
+    Plan(gradient=1e-3, given=sf.Filtered(2.0**-12)),
+    Plan(gradient=1e-3, given=sf.Filtered(2.0**-11)),
+    Plan(gradient=1e-3, given=sf.Filtered(2.0**-12, truncated=True)),
+    Plan(gradient=1e-3, given=sf.Filtered(2.0**-12, sf.RoundedLogits(torch.bfloat16))),
+    Plan(gradient=1e-3, given=sf.Filtered(2.0**-12, sf.compose(sf.ProductIn(torch.float32)))),
+    Plan(gradient=1e-3, given=sf.Filtered(2.0**-12, Analytic(sf.DebyePair(order=3)))),
+    Plan(gradient=1e-3, given=sf.Filtered(2.0**-12, Execution(sf.DebyePair(), torch.float32))),
 ]
 
 
@@ -61,7 +68,7 @@ def test_other_questions_have_other_fingerprints() -> None:
     assert PLANS[0].fingerprint("c", "1", False) == Plan(loss=1e-3).fingerprint("c", "1", False)
 
 
-@pytest.mark.parametrize("plan", PLANS[:10], ids=lambda plan: plan.words())
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.words())
 def test_a_plan_is_read_back(plan: Plan) -> None:
     again = Plan.from_record(plan.record())
     assert again == plan

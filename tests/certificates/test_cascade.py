@@ -76,6 +76,9 @@ def test_a_later_tier_is_never_looser() -> None:
     pair, budgets = sf.DebyePair(order=2), sf.Budgets(loss=1e-300, gradient=1e-300)
     for states in many_states(20, queries=10, shapes=[(7, 64)]):
         found, first = (sf.cascade(states, budgets, pair, tiers=tiers) for tiers in (TIERS[::-1], TIERS[-1:]))
-        assert torch.equal(found.loss, first.loss)
-        assert torch.equal(found.gradient, first.gradient)
+        # two evaluators may differ in what they are raised by
+        torch.testing.assert_close(found.loss, first.loss, rtol=1e-10, atol=0)
+        torch.testing.assert_close(found.gradient, first.gradient, rtol=1e-10, atol=0)
+        assert (found.loss <= first.loss).all()
+        assert (found.gradient <= first.gradient).all()
         assert set(found.tier) == {"open"}

@@ -89,7 +89,7 @@ def test_series_enclose_the_bounds(name: str) -> None:
     if series is None:
         return
     b = torch.full((12,), 1e-4, dtype=torch.float64)
-    good = series.usable() & series.near(b, 0.25)
+    good = torch.from_numpy(series.usable() & series.near(b.numpy(), 0.25))
     assert good.any()
     bounds = contract.bounds(head, unit.scaled(b))
     for each, found in zip(("loss", "gradient"), series.enclosures(["loss", "gradient"], b), strict=True):

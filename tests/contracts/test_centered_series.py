@@ -36,7 +36,8 @@ def _check(head: SoftmaxHead, unit: Allowances, size: float) -> int:
         if matched is not None:
             largest = torch.maximum(largest, matched.amax(dim=1))
     b = size / largest.clamp_min(1e-300)
-    rows = (series.usable() & series.near(b, 0.25) & (head.slack < 1e-9)).nonzero().squeeze(1)
+    good = torch.from_numpy(series.usable() & series.near(b.numpy(), 0.25))
+    rows = (good & (head.slack < 1e-9)).nonzero().squeeze(1)
     if not len(rows):
         return 0
     direct = centered_in_logs(head[rows], unit.scaled(b)[rows])
@@ -101,7 +102,7 @@ def test_enclosures_are_narrow() -> None:
     """At allowances of 1e-4 loss and gradient are known to 1e-10, of 1e-5 the probabilities to 1e-8."""
     head, unit = _stressed(3, 40)
     series = _series(head, unit)
-    usable = series.usable()
+    usable = torch.from_numpy(series.usable())
     assert usable.sum() > 10
     for size, name, width in ((1e-4, "loss", 1e-10), (1e-4, "gradient", 1e-10), (1e-5, "probability", 1e-8)):
         (found,) = series.enclosures((name,), torch.full_like(head.gradient_scale, size))
@@ -125,14 +126,14 @@ def test_rows_that_are_not_for_series() -> None:
         assert not usable(head, given.scaled(factor * one))
     assert not usable(head, replace(given, d=0 * given.d))
     assert not usable(replace(head, distances=1e70 * head.log_probabilities.exp()), given)
-    assert not _series(head, given).near(one, 1e-9)
+    assert not _series(head, given).near(one.numpy(), 1e-9)
     # a movement of a class that hardly counts, and one towards the target or the top class alone
     rare = replace(head, log_probabilities=torch.tensor([[-0.7, -0.7, -9.0, -9.0]], dtype=torch.float64))
     far = replace(given, d=torch.tensor([[0.0, 0.0, 0.0, 1.0]], dtype=torch.float64))
-    assert not _series(rare, far).near(one, 0.25)
+    assert not _series(rare, far).near(one.numpy(), 0.25)
     for name in ("to_target", "to_top"):
         large = replace(given, d=torch.ones_like(given.d), **{name: torch.full_like(given.d, 2.0)})
-        assert not _series(head, large).near(one, 1.5)
+        assert not _series(head, large).near(one.numpy(), 1.5)
     assert centered_series(replace(head, distances=None), given) is None
     assert centered_series(replace(head, log_probabilities=head.log_probabilities.float()), given) is None
 
@@ -144,4 +145,4 @@ def test_slopes_are_the_first_order() -> None:
         b = torch.full_like(head.gradient_scale, 1e-7)
         for name, slope in series.slopes().items():
             (found,) = series.enclosures((name,), b)
-            torch.testing.assert_close(slope * b, found.lower, rtol=1e-4, atol=1e-20)
+            torch.testing.assert_close(torch.from_numpy(slope) * b, found.lower, rtol=1e-4, atol=1e-20)

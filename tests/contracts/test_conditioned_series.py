@@ -56,7 +56,7 @@ def test_they_are_the_sums_over_pairs_of_classes() -> None:
         for allowances in (realized.unit(), realized.own()):
             log_pi, d, a = head.log_probabilities, allowances.d, allowances.a
             kept = [x.clone() for x in (log_pi, d, a)]
-            found = eager_sums(log_pi, d, a, head.target)
+            found = eager_sums(log_pi.exp(), d, a, head.target)
             assert all(torch.equal(x, y) for x, y in zip((log_pi, d, a), kept, strict=True))
             expected = _over_pairs(log_pi.exp(), d, a, head.target)
             usable = expected[1] <= MOST_MASS
@@ -78,7 +78,7 @@ def test_what_the_largest_class_leaves_keeps_its_digits() -> None:
     unit = torch.rand(8, 4000, generator=generator, dtype=torch.float64) * 1e-6
     unit[:, 7] = 1.0
     logs = weights.log()
-    found = eager_sums(logs, unit, torch.ones_like(unit), torch.zeros(8, dtype=torch.int64)).spread
+    found = eager_sums(logs.exp(), unit, torch.ones_like(unit), torch.zeros(8, dtype=torch.int64)).spread
     for row in range(8):
         w, g = logs[row].exp().tolist(), unit[row].tolist()
         away = [math.fsum([*w, -x]) for x in w]
@@ -91,8 +91,8 @@ def test_blocks_change_nothing() -> None:
     log_w = torch.log_softmax(3 * torch.randn(50, 1000, generator=generator, dtype=torch.float64), dim=1)
     unit, ratio = (torch.rand(50, 1000, generator=generator, dtype=torch.float64) for _ in range(2))
     target = torch.randint(0, 1000, (50,), generator=generator)
-    whole = eager_sums(log_w, unit, ratio, target)
-    one = [eager_sums(log_w[i : i + 1], unit[i : i + 1], ratio[i : i + 1], target[i : i + 1]) for i in range(50)]
+    whole = eager_sums(log_w.exp(), unit, ratio, target)
+    one = [eager_sums(log_w[i : i + 1].exp(), unit[i : i + 1], ratio[i : i + 1], target[i : i + 1]) for i in range(50)]
     for value, parts in zip(_flat(whole), zip(*(_flat(each) for each in one), strict=True), strict=True):
         torch.testing.assert_close(value, torch.cat(parts), rtol=1e-13, atol=0)
 
@@ -101,7 +101,7 @@ def test_the_target_is_left_out_and_not_subtracted() -> None:
     """The target has all but 1e-12 of what is summed; the others' sums keep all their digits."""
     log_w = torch.tensor([[-0.002, -6.5, -7.5]], dtype=torch.float64)
     unit = torch.tensor([[1e6, 3e-6, 7e-6]], dtype=torch.float64)
-    found = eager_sums(log_w, unit, torch.ones_like(unit), torch.tensor([0]))
+    found = eager_sums(log_w.exp(), unit, torch.ones_like(unit), torch.tensor([0]))
     others = [(math.exp(-6.5), 3e-6), (math.exp(-7.5), 7e-6)]
     for k, value in enumerate(found.others):
         right = math.fsum(w * v**k for w, v in others)

@@ -14,7 +14,8 @@ import suffice as sf
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.centered import centered_bounds, centered_in_logs
 from suffice.contracts.conditioned import conditioned_bounds, conditioned_in_logs
-from suffice.contracts.plain import LARGEST_MOVEMENT, exclusive, in_plain_arithmetic, plain_bounds
+from suffice.contracts.plain import LARGEST_MOVEMENT, in_plain_arithmetic, plain_bounds
+from suffice.numerics.softmax import exclusive
 from suffice.realizations.analytic import Analytic
 from tests.attacks.extremes import extreme_states
 from tests.reference.states import many_states

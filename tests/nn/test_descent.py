@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from suffice.nn import TrajectoryBound
 from suffice.nn.descent import check_criterion, check_head, check_schedule, way_of
@@ -16,7 +17,10 @@ def _run(optimizer: torch.optim.Optimizer, head: nn.Linear, **options: Any) -> T
     return TrajectoryBound(head, optimizer, **options)
 
 
-@pytest.mark.parametrize("options", [{"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}, {"maximize": True}])
+@pytest.mark.parametrize(
+    "options",
+    [{"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}, {"maximize": True}, {"differentiable": True}],
+)
 def test_sgd_with_more_is_refused(options: dict[str, Any]) -> None:
     head = nn.Linear(3, 2)
     with pytest.raises(ValueError, match="Expected SGD without"):
@@ -51,6 +55,10 @@ def test_other_parameters_two_step_sizes_and_hooks_are_refused() -> None:
         _run(rates, head).step(torch.ones(1, 3), torch.tensor([0]))
     optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
     hook = optimizer.register_step_pre_hook(lambda *_: None)
+    with pytest.raises(ValueError, match="Expected an optimizer without hooks"):
+        _run(optimizer, head)
+    hook.remove()
+    hook = register_optimizer_step_pre_hook(lambda *_: None)
     with pytest.raises(ValueError, match="Expected an optimizer without hooks"):
         _run(optimizer, head)
     hook.remove()

@@ -69,6 +69,16 @@ def test_what_is_not_known_certifies_nothing() -> None:
         assert float(made.probability) == math.inf
     with pytest.raises(ValueError, match="Expected features"):
         drifted(weight, None, torch.ones(1, 3), None, 0.1)
+    with pytest.raises(ValueError, match=r"Expected labels in 0..1, but got -100 at 1"):
+        drifted(weight, None, torch.ones(2, 2), torch.tensor([0, -100]), 0.1)
+    with pytest.raises(ValueError, match="Expected a label for each of 2 states"):
+        drifted(weight, None, torch.ones(2, 2), torch.tensor([0]), 0.1)
+
+
+def test_a_distance_that_underflows_is_not_zero() -> None:
+    # scores that are off by 1e-350 at most: probabilities move, if only by that
+    made = drifted(torch.tensor([[1.0], [0.0]]).double(), None, torch.tensor([[1e-150]]).double(), None, 1e-200)
+    assert float(made.probability) > 0
 
 
 def test_many_rows_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +97,7 @@ def test_many_rows_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_report_says_what_there_is_and_what_there_is_not() -> None:
     report = TrajectoryReport(
-        distance=1e-6, length=2.0, steps=7, expanding=0, without_decay=0, errors="twin", states=None
+        distance=1e-6, length=2.0, steps=7, expanding=0, without_decay=0, changed=0, errors="twin", states=None
     )
     assert str(report).startswith("after 7 steps within 1e-06 of the run in exact arithmetic")
     assert "no contraction" not in str(report)
@@ -97,11 +107,14 @@ def test_a_report_says_what_there_is_and_what_there_is_not() -> None:
         steps=7,
         expanding=2,
         without_decay=7,
+        changed=3,
         errors="enclosed",
         states=drifted(torch.eye(2), None, torch.eye(2), torch.tensor([0, 1]), 1e-6),
     )
     words = str(more)
     assert "7 steps without decay of every parameter: no contraction" in words
     assert "2 steps longer than 2/smoothness" in words
+    assert "step sizes changed 3 times without a scheduler that could be looked at" in words
+    assert "scheduler" not in str(report)
     assert "2 of 2 predictions are those of the exact run" in words
     assert "losses within" in words

@@ -102,6 +102,86 @@ def test_budgets_of_the_noise_are_estimated_and_one_a_state_are_checked() -> Non
         each(hidden[:3], labels[:3])
 
 
+@pytest.mark.parametrize("broken", [math.nan, math.inf, 3e38])
+def test_rows_that_are_not_finite_are_not_certified(broken: float) -> None:
+    head, hidden, labels = _head()
+    hidden[3, 0] = broken
+    loss = FilteredCrossEntropy(head, sf.Budgets(gradient=1e-2))
+    loss(hidden.requires_grad_(), labels).backward()
+    assert loss.last is not None
+    assert not loss.last.certified
+    assert math.isinf(float(loss.last.hidden[3]))
+    assert bool((loss.last.hidden <= 1e-2).sum() == 39)
+    assert "39 of 40 gradients within the budget" in str(loss.last)
+
+
+def test_a_label_that_is_masked_has_no_gradient_to_certify() -> None:
+    head, hidden, labels = _head()
+    with torch.no_grad():
+        head.bias[7] = -math.inf
+    labels[labels == 7] = 8
+    loss = FilteredCrossEntropy(head, sf.Budgets(gradient=1e-2))
+    value = loss(hidden, labels)
+    assert loss.last is not None
+    assert loss.last.certified
+    assert float(value.detach()) == pytest.approx(float(nn.functional.cross_entropy(head(hidden), labels).detach()))
+    labels[2] = 7
+    assert math.isinf(float(loss(hidden, labels).detach()))
+    assert not loss.last.certified
+
+
+def test_words_say_what_is_not_covered() -> None:
+    head, hidden, labels = _head()
+    for budgets, words in ((sf.Budgets(gradient=1e-2), "the budget"), (sf.Budgets.below_noise((1.0, 40)), "estimated")):
+        loss = FilteredCrossEntropy(head, budgets)
+        loss(hidden, labels).backward()
+        assert words in str(loss.last)
+        assert "Not covered: rounding" in str(loss.last)
+
+
+def test_a_head_that_computes_otherwise_is_refused() -> None:
+    class Doubled(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return 2 * super().forward(x)
+
+    head, hidden, labels = _head()
+    with pytest.raises(TypeError, match=r"Expected the head to be a torch.nn.Linear, but got Doubled"):
+        FilteredCrossEntropy(Doubled(6, 500), sf.Budgets(gradient=1.0))
+    loss = FilteredCrossEntropy(head, sf.Budgets(gradient=1.0))
+    for register in (head.register_forward_hook, head.register_forward_pre_hook):
+        hook = register(lambda *_: None)
+        with pytest.raises(ValueError, match="Expected a head without hooks but those of monitors"):
+            loss(hidden, labels)
+        hook.remove()
+    # a monitor only looks, and sees what the head is not called with
+    monitor = sf.nn.ToleranceMonitor(head, sf.Budgets(gradient=1.0), sample=4)
+    loss(hidden, labels)
+    report = monitor(labels=labels)
+    assert report is not None
+    assert report["suffice/states"] == 4
+
+
+@pytest.mark.parametrize("rows", ["transposed", "strided", "one", "expanded"])
+def test_memory_layouts(rows: str) -> None:
+    head, hidden, labels = _head()
+    made = {
+        "transposed": hidden.T.contiguous().T,
+        "strided": torch.cat([hidden, hidden], dim=1)[:, ::2],
+        "one": hidden[:1],
+        "expanded": hidden[:1].expand(40, 6),
+    }[rows]
+    labels = labels[: len(made)]
+    ours, theirs = made.clone().requires_grad_(), made.clone().requires_grad_()
+    loss = FilteredCrossEntropy(head, sf.Budgets(gradient=1e-2))
+    loss(ours if rows != "expanded" else ours[:1].expand(40, 6), labels).backward()
+    nn.functional.cross_entropy(head(theirs if rows != "expanded" else theirs[:1].expand(40, 6)), labels).backward()
+    assert ours.grad is not None
+    assert theirs.grad is not None
+    assert float((ours.grad - theirs.grad).norm(dim=1).max()) * len(labels) <= 40 * 1.1e-2
+    assert loss.last is not None
+    assert loss.last.certified
+
+
 def test_bad_input() -> None:
     head, hidden, labels = _head()
     with pytest.raises(sf.BudgetError, match="Expected a budget on the gradient and no other"):
@@ -115,3 +195,14 @@ def test_bad_input() -> None:
         loss(hidden, labels.fill_(500))
     with pytest.raises(ValueError, match=r"Expected hidden \[..., 6\]"):
         loss(hidden[:, :5], labels)
+    for wrong in (hidden.double(), hidden.long()):
+        with pytest.raises(TypeError, match=r"Expected hidden that torch.float32 can hold exactly"):
+            loss(wrong, labels)
+    with pytest.raises(TypeError, match=r"Expected labels that are integers, but got torch.float32"):
+        loss(hidden, labels.float())
+    for few in (torch.bfloat16, torch.float16):
+        with pytest.raises(ValueError, match=r"Expected dtype in \['float32', 'float64'\]"):
+            FilteredCrossEntropy(nn.Linear(6, 3, dtype=few), sf.Budgets(gradient=1.0))
+    empty = loss(hidden[:0].requires_grad_(), labels[:0])
+    assert math.isnan(float(empty.detach()))
+    empty.backward()

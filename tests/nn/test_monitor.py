@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import suffice as sf
 from suffice.nn import ProCoLoss, ToleranceMonitor
@@ -161,6 +162,33 @@ def test_any_linear_head_is_monitored_by_a_hook() -> None:
     assert monitor.watched.taken() is None
 
 
+class _NoOperations(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise AssertionError(f"an operation between reports: {func}")
+
+
+def test_between_reports_no_operation_is_asked_of_a_device() -> None:
+    """Nothing that could wait for one: not a copy, not a comparison, not a size."""
+    loss = trained_proco(128)
+    of_loss = ToleranceMonitor(loss, sf.Budgets(loss=1e-4), every=5)
+    of_head, head = _watched(every=5, noise=0.1)
+    features, labels = random_batch(128)
+    hidden, marks = torch.randn(4, 5), torch.randint(0, 7, (4,))
+    of_loss(features, labels)
+    head(hidden)
+    of_head(labels=marks)
+    assert of_head.watched is not None
+    for _ in range(4):
+        with _NoOperations():
+            # what the hook does, without the head's own product
+            of_head.watched._seen(head, (hidden,), {}) if not of_head.due_next else None
+            assert of_loss(features, labels) is None
+            assert of_head(labels=marks) is None
+    head(hidden)
+    assert of_loss(features, labels) is not None
+    assert of_head(labels=marks) is not None
+
+
 def test_the_realization_that_is_asked_for_is_certified() -> None:
     shares = []
     for threshold in (1e-9, 0.9):
@@ -191,6 +219,15 @@ def test_budgets_from_the_noise_of_the_batch() -> None:
     strict = with_loss(labels=labels)
     assert strict is not None
     assert strict["suffice/binding"] == "loss"
+    # a bias that is not there has no noise
+    plain = nn.Linear(5, 7, bias=False)
+    of_weight = ToleranceMonitor(plain, noise=0.1)
+    plain(hidden)
+    found = of_weight(labels=labels)
+    states = sf.HeadStates(sf.LinearHead(plain.weight), hidden, labels, coordinate="weights")
+    assert found is not None
+    assert found["suffice/noise"] == pytest.approx((gradient_noise(states, bias=False) / 40) ** 0.5)
+    assert found["suffice/noise"] < (gradient_noise(states) / 40) ** 0.5
     # a batch of one says nothing, and does not raise
     alone, third = _watched(budgets=None, noise=0.1)
     third(hidden[:1])

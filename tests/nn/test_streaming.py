@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import suffice.nn.streaming as module
 from suffice.nn.streaming import Head, streamed
@@ -82,6 +85,32 @@ def test_bounds_are_of_all_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> 
     assert float(left.hidden) == pytest.approx(float(3 * pi[0, 1] + 2 * pi[0, 2]) / 0.5, rel=1e-9)
     assert float(left.hidden) >= float(3 * pi[0, 1] + 2 * pi[0, 2]) / 0.5
     assert float(pi[0, 1:].norm()) * 5 / 0.5 <= float(left.weights) <= 2 * float(pi[0, 1:].norm()) * 5 / 0.5
+
+
+class _NoProducts(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        del types
+        assert func not in (torch.ops.aten.mm.default, torch.ops.aten.mv.default), func
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="another way of setting it")
+def test_bounds_are_no_products_where_these_are_narrowed() -> None:
+    g = torch.Generator().manual_seed(0)
+    weight, pi = torch.randn(300, 4, generator=g), torch.softmax(torch.randn(5, 300, generator=g), dim=1)
+    head, some, joint = Head.of(weight, None, 1.0), torch.arange(300) < 3, torch.ones(5, dtype=torch.float64)
+    threshold = pi.amax(dim=1)
+    whole = module._bounded(pi, threshold, some, 3, head, joint)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with _NoProducts():
+            narrow = module._bounded(pi, threshold, some, 3, head, joint)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    exact = pi[:, 3:].double() @ weight[3:].double().norm(dim=1)
+    assert bool((narrow.hidden >= exact).all())
+    torch.testing.assert_close(narrow.hidden, whole.hidden, rtol=1e-4, atol=0)
 
 
 def test_thresholds_fall_until_sums_are_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:

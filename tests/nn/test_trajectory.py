@@ -110,6 +110,56 @@ def test_what_is_not_finite_is_not_known(errors: Errors) -> None:
     assert run.report(torch.eye(2)).states.certified == 0  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("errors", ["twin", "enclosed", "derived"])
+def test_a_run_that_broke_down_goes_on_and_certifies_nothing(errors: Errors) -> None:
+    head = nn.Linear(2, 2)
+    run = TrajectoryBound(head, torch.optim.SGD(head.parameters(), lr=0.1), errors=errors)
+    x, y = torch.randn(4, 2, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 0, 1])
+    nowhere = torch.full_like(head.weight, float("nan")), torch.zeros_like(head.bias)
+    run.step(x, y, gradient=nowhere, allowance=1.0)
+    assert [run.step(x, y), run.step(x, y)] == [float("inf")] * 2
+    assert not bool(torch.isfinite(head.weight).all())
+    assert run.report(x, y).states.certified == 0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("errors", ["twin", "enclosed", "derived"])
+def test_whatever_the_optimizer_did_is_in_the_bound(errors: Errors, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the gradient, as clipping would: what comes out is compared, and what was meant says nothing."""
+    head = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+    run = TrajectoryBound(head, optimizer, errors=errors)
+    twin = ExactRun(head.weight.detach(), head.bias.detach())
+    honest = optimizer.step
+
+    def clipped() -> None:
+        for parameter in head.parameters():
+            assert parameter.grad is not None
+            parameter.grad.mul_(0.5)
+        honest()
+
+    monkeypatch.setattr(optimizer, "step", clipped)
+    x, y = torch.randn(8, 4, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 3
+    for _ in range(3):
+        bound = run.step(x, y)
+        twin.step(x, y, 0.1, 0.0, 0.0)
+        actual = twin.distance(head.weight.detach(), head.bias.detach())
+        assert 1e-3 < actual <= bound <= 1.5 * actual
+
+
+def test_step_sizes_that_change_are_told() -> None:
+    x, y = torch.ones(2, 4), torch.tensor([0, 1])
+    for scheduled, count in ((False, 2), (True, 0)):
+        head = nn.Linear(4, 3)
+        optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        run = TrajectoryBound(head, optimizer, scheduler=scheduler if scheduled else None)
+        for _ in range(3):
+            run.step(x, y)
+            scheduler.step()
+        assert run.report().changed == count
+        assert ("assumed to be fixed in advance" in str(run.report())) is not scheduled
+
+
 def test_gradients_that_are_handed_in() -> None:
     head = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(head.parameters(), lr=0.5)

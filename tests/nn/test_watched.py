@@ -81,3 +81,5 @@ def test_the_noise_is_that_of_gradients_in_the_parameters() -> None:
     states = sf.HeadStates(sf.LinearHead(head.weight, head.bias), hidden, labels, coordinate="weights")
     assert gradient_noise(states) == pytest.approx(covariance_trace(torch.stack(rows)), rel=1e-5)
     assert gradient_noise(states[:1]) == 0
+    of_weight = torch.stack([row[: head.weight.numel()] for row in rows])
+    assert gradient_noise(states, bias=False) == pytest.approx(covariance_trace(of_weight), rel=1e-5)

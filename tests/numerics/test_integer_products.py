@@ -29,12 +29,16 @@ def test_random_products_are_exact(kernel: type[IntegerKernel], dim: int) -> Non
         pytest.skip("this machine has no such kernel")
     g = torch.Generator().manual_seed(dim)
     words = torch.randint(-kernel.largest, kernel.largest + 1, (70, dim), generator=g, dtype=torch.int8)
-    x = torch.randint(-WORD, WORD + 1, (9, dim), generator=g).float()
+    x = torch.randint(-WORD, WORD + 1, (9, dim), generator=g, dtype=torch.int8)
     made = kernel(words)
     exact = x.double() @ words.double().T
-    for rows in (1, 9):
-        found = made(x[:rows].contiguous()).double()
-        assert ((found - exact[:rows]).abs() <= made.rounding * found.abs()).all()
+    memory = torch.full((9, 70), 5, dtype=torch.int32)
+    for rows in (9, 1):
+        for out in (None, memory):
+            found = made(x[:rows].contiguous(), out).double()
+            assert found.shape == (rows, 70)
+            assert ((found - exact[:rows]).abs() <= made.rounding * found.abs()).all()
+    assert kernel.writes == torch.equal(memory.double(), exact)
 
 
 @pytest.mark.parametrize("dim", [1, 5, 576, 4096])
@@ -48,8 +52,8 @@ def test_a_kernel_is_found_for_every_length(dim: int) -> None:
 def test_the_float_kernel_widens_where_sums_leave_float32() -> None:
     dim = 2**24 // (WORD * FloatKernel.largest) + 1
     words = torch.full((2, dim), 64, dtype=torch.int8)
-    x = torch.full((1, dim), 127.0)
-    x[0, 0] = 126.0
+    x = torch.full((1, dim), 127, dtype=torch.int8)
+    x[0, 0] = 126
     assert FloatKernel(words)(x)[0, 0].item() == 64 * (127 * dim - 1)
     assert not FloatKernel.available(2**53)
 
@@ -67,7 +71,7 @@ class _Saturating(IntegerKernel):
         self.rounding = 0.0
         self._words = words.double()
 
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+    def __call__(self, x: torch.Tensor, _out: torch.Tensor | None = None, /) -> torch.Tensor:
         # unsigned by signed, the zero point taken off after
         products = (x.double() + 128)[:, None] * self._words
         if products.shape[2] % 2:
@@ -95,5 +99,5 @@ def test_seven_bits_do_not_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_lengths_whose_sums_do_not_fit_are_refused() -> None:
     assert not Int8Kernel.available(1)
-    assert not Int8Kernel.available(2**31 // 127**2 + 1)
+    assert not Int8Kernel.available(2**31 // (256 * 127) + 1)
     assert not PackedKernel.available(2**31 // (256 * 64) + 1)

@@ -9,7 +9,8 @@ import torch
 from flint import arb, ctx
 
 import suffice as sf
-from suffice.realizations.analytic import AnalyticRealized, realize_contrastive
+from suffice.realizations.analytic import realize_contrastive
+from suffice.realizations.class_by_class import ClassByClass
 from suffice.realizations.geometry_error import geometry_error
 from tests.reference.oracle import states_of
 from tests.reference.states import random_states
@@ -49,7 +50,7 @@ def test_scores_that_are_all_formula() -> None:
         nothing = torch.zeros_like(geometry.radii)
         off = geometry_error(states, geometry, torch.float64, torch.float64, "proved")
         exact = replace(off, of_gap=nothing, low=geometry.radii, high=geometry.radii)
-        realized = AnalyticRealized(states, pair, geometry, exact, torch.zeros(len(states), dtype=torch.bool))
+        realized = ClassByClass(states, pair, geometry, exact, torch.zeros(len(states), dtype=torch.bool))
         scores, error = realized.scores, realized._score_error()
         with ctx.workprec(400):
             for i, state in enumerate(states_of(states)):

@@ -14,25 +14,10 @@ from suffice.numerics.compensated import safe_length
 from suffice.realizations.analytic import realize_contrastive
 from suffice.realizations.distances import class_distances, smooth_slopes
 from suffice.realizations.geometry_error import geometry_error
-from tests.reference.oracle import states_of
+from tests.support.ordinary import exact_distances
 
 PAIR = sf.DebyePair(order=2)
 BITS = 1200
-
-
-def exact_distances(state: sf.States) -> list[arb]:
-    """rho_j of F_2's vectors and probabilities at the exact geometry."""
-    with ctx.workprec(BITS):
-        exact = states_of(state)[0].at(BITS)
-        sides = [exact.bank.surrogate(2, r) for r in exact.r]
-        ends = exact.bank.surrogate_ends(2)
-        p, _ = exact.softmax([f - end + arb(c) for (f, _), end, c in zip(sides, ends, exact.bank.c, strict=True)])
-        found = []
-        for j in exact.classes:
-            others = sum((q for i, q in enumerate(p) if i != j), arb(0))
-            weights = [(others if i == j else -q) * sides[i][1] for i, q in enumerate(p)]
-            found.append(sum(((x * exact.tau) ** 2 for x in exact.vector(weights)), arb(0)).sqrt())
-        return found
 
 
 def _holds(state: sf.States) -> Tensor:

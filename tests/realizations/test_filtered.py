@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 import suffice as sf
-from suffice.realizations.filtered import residuals_of
+from suffice.realizations.executed.realization import Execution
+from suffice.realizations.filtered import FilteredRealized, residuals_of
 from tests.support.batches import random_batch, trained_proco
 from tests.support.skewed_heads import skewed_head_states
 
@@ -150,6 +151,9 @@ def test_certificates_and_words() -> None:
         "truncated": True,
         "of": None,
     }
+    assert sf.Filtered(1, sf.DebyePair()).record()["of"] == {"name": "debye2", "scope": "analytic", "pair": "debye2"}
+    assert sf.Filtered(0.1).at(states).unit_words == sf.ExactHead().at(states).unit_words
+    assert sf.Filtered(0.1).at(states).wording.feature == "|h|"
     assert sf.tolerance(states, budgets, sf.Filtered(1e-7), family="weights").status[0] in ("bounded", "unbounded")
     with pytest.raises(ValueError, match="Expected threshold >= 0, but got -1"):
         sf.Filtered(-1.0)
@@ -164,6 +168,56 @@ def test_states_without_labels_have_probabilities_only() -> None:
     assert bool(torch.isfinite(found.probability).any())
     with pytest.raises(sf.BudgetError, match="Expected labels"):
         made.refuse(sf.Budgets(gradient=1.0))
+
+
+def test_a_filter_sees_what_was_executed() -> None:
+    # the smallest weight as executed, and a threshold just above it: an exact residual may well be above that
+    states = trained_proco(16).states(*random_batch(16))
+    execution = Execution(sf.DebyePair(), torch.float32)
+    weights = execution.run(states).weights.abs()
+    least = weights.amin(dim=1)
+    threshold = torch.nextafter(least, torch.full_like(least, torch.inf)).double()
+    made = sf.Filtered(0.0, execution).at(states)
+    assert isinstance(made, FilteredRealized)
+    filtered = made.at_threshold(threshold)
+    assert bool((filtered.residuals.low < threshold[:, None])[weights.double() < threshold[:, None]].all())
+    assert filtered.after is not None
+    assert made.after is not None
+    assert bool((filtered.after.gradient > made.after.gradient).all())
+    with pytest.raises(TypeError, match="Expected a formula or a head to truncate, but got an executed program"):
+        sf.Filtered(0.1, execution, truncated=True).at(states)
+
+
+def test_a_hidden_vector_that_is_off_may_be_longer() -> None:
+    states = skewed_head_states(4, "weights")
+    plain, off = (residuals_of(sf.compose(hidden_error=error).at(states)) for error in (0.0, 3.0))
+    joint = torch.cat([states.hidden, torch.ones(len(states), 1)], dim=1).norm(dim=1)
+    assert bool((plain.scale >= joint / states.temperature).all())
+    assert bool((off.scale >= (joint + 3.0) / states.temperature).all())
+
+
+def test_class_vectors_of_vmf_states_have_lengths_of_their_own() -> None:
+    states = trained_proco(16).states(*random_batch(16))
+    pair = sf.DebyePair()
+    for of in (pair, Execution(pair, torch.float32)):
+        found = residuals_of(sf.Filtered(0.1, of).at(states).made)  # type: ignore[attr-defined]
+        geometry = states.geometry()
+        ratio = pair.ratio(geometry.nu, geometry.radii)
+        assert found.lengths is not None
+        assert bool((found.lengths >= ratio).all())
+        assert bool((found.lengths <= ratio + 0.1).all())
+        assert bool((found.lengths < 0.99).any())
+
+
+def test_without_a_realization_it_is_the_states_own() -> None:
+    vmf, budgets = trained_proco(16).states(*random_batch(16)), sf.Budgets(gradient=1.0)
+    ours, theirs = (sf.certify(vmf, budgets, sf.Filtered(0.01, of)).gradient for of in (None, sf.DebyePair()))
+    assert torch.equal(ours, theirs)
+    head = skewed_head_states(2)
+    ours, theirs = (sf.certify(head, budgets, sf.Filtered(0.01, of)).gradient for of in (None, sf.ExactHead()))
+    assert torch.equal(ours, theirs)
+    with pytest.raises(TypeError, match="Expected something that is not filtered yet"):
+        sf.Filtered(0.1, sf.Filtered(0.2, truncated=True))
 
 
 def test_supervised_states_are_refused() -> None:

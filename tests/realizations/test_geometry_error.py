@@ -91,7 +91,7 @@ def test_scores_are_within_their_error(order: int) -> None:
     for state, exact in cases(4 * len(KINDS)):
         computed = state.geometry()
         scores = class_scores(state, computed, pair)
-        error = realize_contrastive(state, pair)._score_error()
+        error = realize_contrastive(state, pair)._each._score_error()
         with ctx.workprec(BITS):
             ends = exact.bank.surrogate_ends(order)
             for j, r in enumerate(exact.r):

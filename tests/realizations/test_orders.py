@@ -12,7 +12,7 @@ import suffice as sf
 from suffice.contracts.conditioned import CONDITIONED
 from suffice.pairs.constants import valid_orders
 from suffice.realizations.analytic import AnalyticRealized, realize_contrastive
-from suffice.realizations.orders import block, ladder_at, picked
+from suffice.realizations.orders import ladder_at, picked
 from tests.reference.oracle import OracleState, states_of
 from tests.reference.states import random_states
 
@@ -59,8 +59,8 @@ def test_they_are_those_of_each_order(seed: int) -> None:
     realized = _realized(seed, 9, [(3, 7), (7, 64), (20, 33), (50, 128)])
     made = ladder_at(realized, ORDERS, 3)
     for n in ORDERS:
-        alone = realized.under(sf.DebyePair(order=n))
-        rows, head, own = made.rows(n), alone.head(), alone.own()
+        alone = realized.under(sf.DebyePair(order=n))._each
+        rows, head, own = made.rows(n), alone.head, alone.own
         assert torch.equal(made.head.log_probabilities[rows], head.log_probabilities)
         assert made.head.log_error is not None
         assert head.log_error is not None
@@ -115,13 +115,13 @@ def test_some_rows_take_the_geometry_along() -> None:
     realized = _realized(8, 6, [(7, 64)])
     pair = sf.DebyePair(order=4)
     rows = torch.tensor([4, 1])
-    for part, places in ((picked(realized, rows, pair), rows), (block(realized, slice(2, 5)), torch.arange(2, 5))):
+    for part, places in ((picked(realized, rows, pair), rows), (realized.part(slice(2, 5)), torch.arange(2, 5))):
         assert len(part) == len(places)
         assert torch.equal(part.geometry.radii, realized.geometry.radii[places])
         assert torch.equal(part.off.of_gap, realized.off.of_gap[places])
         assert torch.equal(part.states.labels, realized.states.labels[places])
     assert picked(realized, torch.arange(6), pair).pair == pair
-    assert block(realized, slice(0, 2)).pair == realized.pair
+    assert realized.part(slice(0, 2)).pair == realized.pair
 
 
 def test_the_geometry_may_be_off() -> None:
@@ -129,7 +129,7 @@ def test_the_geometry_may_be_off() -> None:
     realized = _realized(3, 4, [(5, 16)])
     off = realized.off
     wide = replace(off, of_gap=off.of_gap + 0.1, s_r=off.s_r * 0.99, high=off.high * 1.01)
-    moved = AnalyticRealized(realized.states, realized.pair, realized.geometry, wide, realized.outside)
+    moved = AnalyticRealized(realized.states, realized.pair, realized.geometry, realized.outside, wide)
     plain, found = ladder_at(realized, ORDERS, 2), ladder_at(moved, ORDERS, 2)
     assert plain.head.log_error is not None
     assert found.head.log_error is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 
@@ -28,7 +29,7 @@ def rational_scores(
     return found
 
 
-def rational_top(scores: list[Fraction | None], k: int = 1) -> tuple[list[int], bool]:
+def rational_top(scores: Sequence[Fraction | int | None], k: int = 1) -> tuple[list[int], bool]:
     """The k largest, the lower index first where two are equal, and whether one of them ties with another class."""
     known = [(q, j) for j, q in enumerate(scores) if q is not None]
     order = sorted(known, key=lambda x: (-x[0], x[1]))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import suffice as sf
-from suffice.contracts.base import Enclosure
+from suffice.contracts.base import Flags, Scalars
 from suffice.contracts.family import SoftmaxFamily
 from suffice.contracts.registry import contract_named
 from suffice.realizations.analytic import Analytic
@@ -28,31 +28,31 @@ def _of(*values: float) -> Tensor:
 class Quadratic:
     """Bounds b + curve b^2 for the loss and three times that for the gradient, known up to a relative width."""
 
-    curve: Tensor
-    width: Tensor
-    largest: Tensor
+    curve: Scalars
+    width: Scalars
+    largest: Scalars
 
-    def enclosures(self, names: Sequence[str], b: Tensor) -> list[Enclosure]:
+    def end(self, name: str, b: Scalars, *, upper: bool) -> Scalars:
         value = b + self.curve * b * b
-        factors = {"loss": 1.0, "gradient": 3.0}
-        return [
-            Enclosure(lower=factors[name] * value * (1 - self.width), upper=factors[name] * value * (1 + self.width))
-            for name in names
-        ]
+        return {"loss": 1.0, "gradient": 3.0}[name] * value * (1 + self.width if upper else 1 - self.width)
 
-    def slopes(self) -> dict[str, Tensor]:
-        one = torch.ones_like(self.curve)
+    def slopes(self) -> dict[str, Scalars]:
+        one = np.ones_like(self.curve)
         return {"loss": one, "probability": one, "gradient": 3 * one}
 
-    def usable(self) -> Tensor:
+    def usable(self) -> Flags:
         return self.curve >= 0
 
-    def near(self, b: Tensor, factor: float) -> Tensor:
+    def near(self, b: Scalars, factor: float) -> Flags:
         return b * self.largest <= factor
 
 
+def _made(kind: type[Quadratic], *values: float) -> Quadratic:
+    return kind(*(np.array([value]) for value in values))
+
+
 def _settled(curve: float, width: float, largest: float = 1.0, slack: float = 1e-13) -> tuple[float, float, int, bool]:
-    series = Quadratic(_of(curve), _of(width), _of(largest))
+    series = _made(Quadratic, curve, width, largest)
     budgets = {"loss": _of(1e-3), "gradient": _of(1.5e-3)}
     inverse, settled = settle(series, budgets, _of(slack))
     return inverse.accepted.item(), inverse.rejected.item(), int(inverse.binding), bool(settled)
@@ -88,10 +88,10 @@ def test_rows_that_are_not_for_series() -> None:
 
 def test_a_zero_slope_is_not_settled() -> None:
     class Flat(Quadratic):
-        def slopes(self) -> dict[str, Tensor]:
+        def slopes(self) -> dict[str, Scalars]:
             return {name: 0 * value for name, value in super().slopes().items()}
 
-    flat = Flat(_of(1.0), _of(1e-13), _of(1.0))
+    flat = _made(Flat, 1.0, 1e-13, 1.0)
     assert not settle(flat, {"loss": _of(1e-3)}, _of(1e-13))[1]
 
 
@@ -99,11 +99,11 @@ def test_an_end_that_is_not_accepted_is_not_settled() -> None:
     """A fifth power, on which the secant method swings away from the root: both of its ends are over the budget."""
 
     class Steep(Quadratic):
-        def enclosures(self, names: Sequence[str], b: Tensor) -> list[Enclosure]:
-            value = 1e-3 * (b / 1e-3) ** 5 * (1 + 1e-3)
-            return [Enclosure(lower=value, upper=value) for _ in names]
+        def end(self, _name: str, b: Scalars, *, upper: bool) -> Scalars:
+            del upper
+            return 1e-3 * (b / 1e-3) ** 5 * (1 + 1e-3)
 
-    inverse, settled = settle(Steep(_of(1.0), _of(0.0), _of(1.0)), {"loss": _of(1e-3)}, _of(1e-13))
+    inverse, settled = settle(_made(Steep, 1.0, 0.0, 1.0), {"loss": _of(1e-3)}, _of(1e-13))
     assert (inverse.accepted / 1e-3) ** 5 > 1
     assert not settled
 

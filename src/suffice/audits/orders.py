@@ -20,7 +20,7 @@ from suffice.pairs.debye import DebyePair
 from suffice.realizations.analytic import AnalyticRealized
 from suffice.realizations.base import Realized
 from suffice.realizations.executed.realization import ExecutedRealized
-from suffice.realizations.orders import Ladder, block, ladder_at, picked
+from suffice.realizations.orders import Ladder, ladder_at, picked
 from suffice.tolerances.invert import invert
 from suffice.tolerances.tolerance import headroom
 from suffice.words import Verdict
@@ -79,7 +79,7 @@ def order_columns(asked: Asked | None, plan: Plan, verdict: np.ndarray[Any, Any]
 def _at_once(realized: AnalyticRealized, plan: Plan, orders: tuple[int, ...]) -> Asked:
     """Headrooms by one inversion for all orders, and verdicts from these as far as they go, block by block of rows."""
     rows = max(1, _BLOCK // realized.states.num_classes)
-    parts = [_at_some(block(realized, slice(i, i + rows)), plan, orders) for i in range(0, len(realized), rows)]
+    parts = [_at_some(realized.part(slice(i, i + rows)), plan, orders) for i in range(0, len(realized), rows)]
     if len(parts) == 1:
         return parts[0]
     return Asked(

@@ -12,11 +12,14 @@ from typing import Any
 from suffice.budgets import Budgets
 from suffice.contracts.base import Contract
 from suffice.contracts.registry import contract_named
-from suffice.numerics.formats import format_named
+from suffice.numerics.formats import FORMATS, format_named, name_of
 from suffice.numerics.rounding import MODELS
-from suffice.pairs.constants import valid_orders
+from suffice.pairs.constants import MAX_ORDER, valid_orders
 from suffice.pairs.debye import DebyePair
+from suffice.realizations.analytic import Analytic
 from suffice.realizations.base import Realization
+from suffice.realizations.executed.realization import Execution
+from suffice.realizations.filtered import Filtered
 from suffice.realizations.linear import ExactHead
 from suffice.realizations.schemes import STEPS, head_step
 from suffice.realizations.shorthand import realization_of
@@ -39,17 +42,44 @@ class PlanError(ValueError):
     """The plan asks for what is proved nowhere, or not at these states."""
 
 
-register_realization("exact-head", lambda kept: ExactHead(kept.get("coordinate")))
-for _name in STEPS:
-    register_realization(_name, head_step)
-
-
 def pair_order(name: str) -> int:
     """2 for "debye2"."""
     match = _PAIR.fullmatch(name)
     if not match:
         raise ValueError(f"Expected a pair from debye1 to debye6, but got {name!r}")
     return int(match[1])
+
+
+def _built(kept: dict[str, Any]) -> Realization:
+    """The realization that a record is of, as it was registered to be built."""
+    if kept.get("name") not in _BUILDERS:
+        raise ValueError(
+            f"Expected a realization in {sorted(_BUILDERS)}, but the audit is of {kept.get('name')!r}; "
+            "call suffice.register_realization with how to build it"
+        )
+    return _BUILDERS[kept["name"]](kept)
+
+
+def _of_pair(kept: dict[str, Any]) -> Realization:
+    pair = DebyePair(order=pair_order(kept["pair"]))
+    if kept["scope"] == Scope.ANALYTIC:
+        return Analytic(pair)
+    dtypes = {name_of(dtype): dtype for row in FORMATS.values() for dtype in (row.dtype, *row.inputs)}
+    dtype, inputs = dtypes[kept["dtype"]], dtypes[kept["inputs"]]
+    return Execution(pair, dtype, kept["compiled"], kept["model"], None if inputs == dtype else inputs)
+
+
+def _of_filter(kept: dict[str, Any]) -> Realization:
+    inner = None if kept["of"] is None else _built(kept["of"])
+    return Filtered(kept["threshold"], inner, truncated=kept["truncated"])
+
+
+register_realization("exact-head", lambda kept: ExactHead(kept.get("coordinate")))
+register_realization("filtered", _of_filter)
+for _name in STEPS:
+    register_realization(_name, head_step)
+for _order in range(1, MAX_ORDER + 1):
+    register_realization(f"debye{_order}", _of_pair)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +164,7 @@ class Plan:
         """The plan that a header keeps."""
         rest = {key: value for key, value in record.items() if key != "realization"}
         kept = record.get("realization")
-        if kept is None:
-            return cls(**rest)
-        if kept.get("name") not in _BUILDERS:
-            raise ValueError(
-                f"Expected a realization in {sorted(_BUILDERS)}, but the audit is of {kept.get('name')!r}; "
-                "call suffice.register_realization with how to build it"
-            )
-        return cls(**rest, given=_BUILDERS[kept["name"]](kept))
+        return cls(**rest) if kept is None else cls(**rest, given=_built(kept))
 
     def of_kinds(self, kinds: list[str]) -> Plan:
         """The plan for a collection of these kinds: without a realization it is of the kind's own, if that has one."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.sensitivity import Sensitivity
 
-__all__ = ["Contract", "Enclosure", "Estimate", "Needs", "Series"]
+__all__ = ["Contract", "Enclosure", "Estimate", "Flags", "Needs", "Scalars", "Series"]
 
 
 class Needs(Flag):
@@ -43,6 +45,11 @@ class Enclosure:
     upper: Float[Tensor, " queries"]
 
 
+# One number, or a truth value, a row: on the host, where operations on few numbers cost least.
+Scalars = np.ndarray[Any, np.dtype[np.float64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+
 class Series(Protocol):
     """A contract's bounds along multiples of a family, as enclosures that cost scalars once their sums are formed."""
 
@@ -50,15 +57,27 @@ class Series(Protocol):
         """The bounds of these names at b, proved where `usable` and `near` say so."""
         ...
 
-    def slopes(self) -> dict[str, Float[Tensor, " queries"]]:
+    def end(self, name: str, b: Scalars, *, upper: bool) -> Scalars:
+        """One end of the enclosure of this name: half of the work."""
+        ...
+
+    def at_one(self) -> tuple[Bounds, Bool[Tensor, " queries"]] | None:
+        """Upper ends of all bounds at b = 1, and where they are narrow; None if some are not known here."""
+        ...
+
+    def slopes(self) -> dict[str, Scalars]:
         """Loss, probability and gradient bounds to first order in b."""
         ...
 
-    def usable(self) -> Bool[Tensor, " queries"]:
+    def sensitivity(self) -> Sensitivity:
+        """Those of the conditioned contract, without KL."""
+        ...
+
+    def usable(self) -> Flags:
         """The rows in which the sums behind the enclosures lose no digits."""
         ...
 
-    def near(self, b: Float[Tensor, " queries"], factor: float) -> Bool[Tensor, " queries"]:
+    def near(self, b: Scalars, factor: float) -> Flags:
         """Whether b times the largest allowance is at most `factor`."""
         ...
 

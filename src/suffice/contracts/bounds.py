@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from suffice.numerics.softmax import without
+from suffice.numerics.softmax import at_class, exclusive, without
 
-__all__ = ["Allowances", "Bounds", "SoftmaxHead", "grown", "least_margin", "margin_use"]
+__all__ = ["Allowances", "Bounds", "SoftmaxHead", "grown", "least_margin", "margin_use", "margin_used"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# no slots: what follows from the log-probabilities alone is formed once, and kept
+@dataclass(frozen=True, kw_only=True)
 class SoftmaxHead:
     """A softmax cross-entropy at fixed approximate outputs. Nothing here is particular to vMF.
 
@@ -21,7 +23,8 @@ class SoftmaxHead:
     every exact |h_j| (1 here), `distances` are rho_j = |hhat_j - sum_i pi_i hhat_i|, which only the centred contract
     uses, and `log_error` bounds how far each log-probability may be from the one that it stands for. Where `divergence`
     is set, contracts bound KL as well: that of the softmax of these log-probabilities, or of returned ones, each of
-    which is within `log_after` of its own.
+    which is within `log_after` of its own. `probabilities` are the exponentials of the first, if they are at hand, to
+    some roundings and in one order of operations or another.
     """
 
     log_probabilities: Float[Tensor, "queries classes"]
@@ -32,6 +35,7 @@ class SoftmaxHead:
     log_error: Float[Tensor, " queries"] | None = None
     divergence: bool = False
     log_after: Float[Tensor, "queries classes"] | None = None
+    probabilities: Float[Tensor, "queries classes"] | None = None
 
     def __getitem__(self, rows: Int[Tensor, " rows"]) -> SoftmaxHead:
         """The head of some rows."""
@@ -43,7 +47,23 @@ class SoftmaxHead:
             distances=None if self.distances is None else self.distances[rows],
             log_error=None if self.log_error is None else self.log_error[rows],
             log_after=None if self.log_after is None else self.log_after[rows],
+            probabilities=None if self.probabilities is None else self.probabilities[rows],
         )
+
+    @cached_property
+    def pi(self) -> Float[Tensor, "queries classes"]:
+        """The probabilities."""
+        return self.log_probabilities.exp() if self.probabilities is None else self.probabilities
+
+    @cached_property
+    def rest(self) -> Float[Tensor, "queries classes"]:
+        """The probability of all other classes, for each."""
+        return exclusive(self.pi)
+
+    @cached_property
+    def top(self) -> Int[Tensor, " queries"]:
+        """The most probable class."""
+        return self.log_probabilities.argmax(dim=1)
 
     @property
     def known(self) -> Bool[Tensor, " queries"]:
@@ -110,6 +130,19 @@ class Allowances:
             to_top=None if self.to_top is None else self.to_top[rows],
         )
 
+    def put(self, rows: Int[Tensor, " rows"], others: Allowances) -> Allowances:
+        """The same with others in some rows."""
+
+        def placed(ours: Tensor | None, theirs: Tensor | None) -> Tensor | None:
+            return None if ours is None or theirs is None else ours.index_put((rows,), theirs)
+
+        return Allowances(
+            d=self.d.index_put((rows,), others.d),
+            a=self.a.index_put((rows,), others.a),
+            to_target=placed(self.to_target, others.to_target),
+            to_top=placed(self.to_top, others.to_top),
+        )
+
     def moving(self) -> Bool[Tensor, " queries"]:
         """Where there is any error at all."""
         return (self.d.amax(dim=1) > 0) | (self.a.amax(dim=1) > 0)
@@ -168,6 +201,17 @@ class Bounds:
             kl=None if self.kl is None else self.kl[rows],
         )
 
+    def put(self, rows: Tensor, others: Bounds) -> Bounds:
+        """The same with others in some rows."""
+        kl = None if self.kl is None or others.kl is None else self.kl.index_put((rows,), others.kl)
+        return Bounds(
+            loss=self.loss.index_put((rows,), others.loss),
+            probability=self.probability.index_put((rows,), others.probability),
+            gradient=self.gradient.index_put((rows,), others.gradient),
+            margin_use=self.margin_use.index_put((rows,), others.margin_use),
+            kl=kl,
+        )
+
     @property
     def prediction(self) -> Bool[Tensor, " queries"]:
         """Whether exact and approximate prediction are certified to agree: strictly less than all of the margin."""
@@ -199,3 +243,24 @@ def margin_use(
         gaps = gaps - 2 * error[:, None]
     use = torch.where(gaps > 0, movement / gaps, torch.inf)
     return without(use, top, 0.0).amax(dim=1)
+
+
+def margin_used(
+    head: SoftmaxHead, d: Float[Tensor, "queries classes"], to_top: Float[Tensor, "queries classes"]
+) -> Float[Tensor, " queries"]:
+    """The smaller of `margin_use` for movements `to_top` and of 2 max d over the least gap, raised past roundings.
+
+    `to_top` is 0 for the top class. A tie, and a row of which nothing is known, is inf.
+    """
+    log_pi = head.log_probabilities
+    best = at_class(log_pi, head.top)
+    if head.log_error is not None:
+        best = best - 2 * head.log_error
+    gaps = (best[:, None] - log_pi).scatter_(1, head.top[:, None], torch.inf).clamp_min_(0)
+    raised = 1 + head.roundings
+    each = (to_top / gaps).amax(dim=1) * raised
+    least = torch.finfo(d.dtype).tiny
+    every = (2 * d.amax(dim=1)).clamp_min(least) * raised / gaps.amin(dim=1)
+    # 0/0 at a tie without any movement
+    used = torch.minimum(each.nan_to_num(nan=torch.inf), every.nan_to_num(nan=torch.inf))
+    return torch.where(head.known, used, torch.inf)

@@ -38,7 +38,7 @@ class Scout:
     def __init__(self, head: SoftmaxHead, unit: Allowances, extra: Allowances | None = None, *, centered: bool) -> None:
         self.head, self.unit, self.centered, self.extra = head, unit, centered, extra
         self.raised = 1 + head.slack
-        self.pi = head.log_probabilities.exp()
+        self.pi = head.pi
         self.top = head.log_probabilities.argmax(dim=1)
         self.rest = _exclusive(self.pi, self.top)
         self.others = without(self.pi, head.target, 0.0)

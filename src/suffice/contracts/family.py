@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -68,7 +69,8 @@ class Family(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# no slots: the series are formed once, for the bounds at b = 1, an inversion and the slopes
+@dataclass(frozen=True, kw_only=True)
 class SoftmaxFamily:
     """Multiples of `unit` at one softmax head; `beside` are allowances that are there at every b, zero included."""
 
@@ -90,6 +92,28 @@ class SoftmaxFamily:
         grown = self.unit.scaled(b)
         return self.contract.bounds(self.head, grown if self.beside is None else grown.plus(self.beside))
 
+    def at_one(self) -> Bounds:
+        """The contract at the unit itself: by the series in the rows where they are narrow, else by its evaluator."""
+        series = None if self.head.divergence else self._series
+        found = None if series is None else series.at_one()
+        if found is None:
+            return self.contract.bounds(self.head, self.unit)
+        upper, narrow = found
+        # the slack of the series, and the two that a direct evaluation adds (6.12b)
+        raised = 1 + 3 * self.head.slack
+        bounds = Bounds(
+            loss=upper.loss * raised,
+            probability=upper.probability * raised,
+            gradient=upper.gradient * raised,
+            margin_use=upper.margin_use,
+        )
+        rows = (~(narrow & self.head.known)).nonzero().squeeze(1)
+        if not len(rows):
+            return bounds
+        if len(rows) == len(self):
+            return self.contract.bounds(self.head, self.unit)
+        return bounds.put(rows, self.contract.bounds(self.head[rows], self.unit[rows]))
+
     def alone(self) -> Bounds | None:
         """The contract at b = 0, if there is anything then."""
         if self.beside is not None:
@@ -99,8 +123,9 @@ class SoftmaxFamily:
         return None if self.head.log_after is None else self.contract.bounds(self.head, self.unit.scaled(nothing))
 
     def slopes(self) -> Sensitivity:
-        """Those of the conditioned contract (prop:sensitivity)."""
-        return first_order(self.head, self.unit)
+        """Those of the conditioned contract (prop:sensitivity), by the sums of the series where these are formed."""
+        formed: Series | None = vars(self).get("_series")
+        return first_order(self.head, self.unit) if formed is None or self.head.divergence else formed.sensitivity()
 
     def saturated_start(self, loss: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
         """min_i softplus(log expm1(budget) - log pi_i)/w_i, w_i = g_i + g_y."""
@@ -135,6 +160,10 @@ class SoftmaxFamily:
 
     def series(self) -> Series | None:
         """The contract's, where nothing stands beside the family."""
+        return self._series
+
+    @cached_property
+    def _series(self) -> Series | None:
         series = self.contract.series
         return None if series is None or self.beside is not None else series(self.head, self.unit)
 

@@ -18,9 +18,8 @@ from torch import Tensor
 from suffice.contracts.base import Estimate, Series
 from suffice.contracts.bounds import Bounds
 from suffice.contracts.divergence import uniform_divergence
-from suffice.contracts.plain import exclusive
 from suffice.contracts.sensitivity import Sensitivity
-from suffice.numerics.softmax import at_class, without
+from suffice.numerics.softmax import at_class, exclusive, without
 
 __all__ = ["LARGEST_DIFFERENCE", "LEAST_BUDGET", "Grouped", "GroupedFamily", "Groups", "Singles"]
 

@@ -18,9 +18,9 @@ from torch import Tensor
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.divergence import divergence, pairwise, returned
 from suffice.contracts.geometry import geometry_bounds
-from suffice.numerics.softmax import at_class, without
+from suffice.numerics.softmax import at_class, exclusive, without
 
-__all__ = ["LARGEST_MOVEMENT", "Evaluator", "exclusive", "in_plain_arithmetic", "plain_bounds", "towards"]
+__all__ = ["LARGEST_MOVEMENT", "Evaluator", "in_plain_arithmetic", "plain_bounds", "towards"]
 
 Evaluator = Callable[[SoftmaxHead, Allowances], Bounds]
 
@@ -101,8 +101,8 @@ def plain_bounds(
     if base is None:
         base = geometry_bounds(head, allowances)
     d, a, target = allowances.d, allowances.a, head.target
-    pi = head.log_probabilities.exp()
-    weights = _Weights(pi=pi, rest=exclusive(pi), others=without(pi, target, 0.0))
+    pi = head.pi
+    weights = _Weights(pi=pi, rest=head.rest, others=without(pi, target, 0.0))
     d_max = d.amax(dim=1)
     largest, sizes = d_max, a.amax(dim=1)
     moved = _moved(weights, d, d_max)
@@ -155,15 +155,6 @@ def plain_bounds(
         kl=None if kl is None or base.kl is None else torch.minimum(base.kl, outward(kl)),
     )
     return bounds, inside
-
-
-def exclusive(values: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries classes"]:
-    """Sums of nonnegative numbers over all other classes; the largest has a sum of its own (docs/theory, 6.2c)."""
-    peak, top = values.max(dim=1, keepdim=True)
-    others = values.scatter(1, top, 0.0)
-    total = others.sum(dim=1, keepdim=True)
-    # the difference first: it is exact to a rounding of the total, which no sum but the largest's own is below
-    return (total - others).add_(peak).scatter_(1, top, total)
 
 
 def _moved(weights: _Weights, v: Float[Tensor, "queries classes"], largest: Float[Tensor, " queries"]) -> _Moved:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, SoftmaxHead
 from suffice.contracts.divergence import curvature
-from suffice.contracts.plain import exclusive
 from suffice.numerics.softmax import at_class, without
 
 __all__ = ["Sensitivity", "first_order"]
@@ -35,10 +34,10 @@ def first_order(head: SoftmaxHead, unit: Allowances) -> Sensitivity:
     c_L = sum_{j != y} pi_j (g_j + g_y), c_P = min(max g/2, sum_j pi_j (1-pi_j) g_j),
     c_g = (2 c_P + sum_{j != y} pi_j a_j + (1 - pi_y) a_y)/tau, which is (2 c_P + 2(1 - pi_y))/tau at a = 1.
     """
-    pi, g = head.log_probabilities.exp(), unit.d
+    pi, g = head.pi, unit.d
     others = without(pi, head.target, 0.0)
     loss = (others * (g + at_class(g, head.target)[:, None])).sum(dim=1)
-    spread = (pi * exclusive(pi) * g).sum(dim=1)
+    spread = (pi * head.rest * g).sum(dim=1)
     probability = torch.minimum(g.amax(dim=1) / 2, spread)
     ratio = (others * (unit.a + at_class(unit.a, head.target)[:, None])).sum(dim=1)
     return Sensitivity(

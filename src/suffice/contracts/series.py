@@ -8,23 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-from suffice.contracts.base import Enclosure
+from suffice.contracts.base import Enclosure, Flags, Scalars, Series
+from suffice.contracts.sensitivity import Sensitivity
 
 __all__ = [
     "LEAST",
     "LEAST_SUM",
     "MOST_MASS",
+    "Flags",
     "Moments",
+    "Scalars",
     "Sums",
-    "deviations",
+    "beside",
+    "deviation_end",
+    "enclosures_of",
     "expm1_above",
     "moments",
+    "quiet",
+    "scalars",
+    "smallest",
 ]
 
 # Past this share of the mass on one class, plain subtractions lose digits: such rows go to direct evaluation.
@@ -33,6 +43,10 @@ MOST_MASS = 1 - 1e-3
 # 1/LEAST, what underflows is off by b^3 2^-1022, far below a rounding of b LEAST_SUM.
 LEAST = 1e-60
 LEAST_SUM = 1e-90
+
+
+# What overflows, or is 0/0, in a row that is out of range is inf or NaN there, and never usable.
+quiet = np.errstate(all="ignore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,68 +60,104 @@ class Moments:
     gradient's.
     """
 
-    peak: Float[Tensor, " queries"]
-    rest: Float[Tensor, " queries"]
-    first: Float[Tensor, " queries"]
-    second: Float[Tensor, " queries"]
-    third: Float[Tensor, " queries"]
-    largest: Float[Tensor, " queries"]
-    spread: Float[Tensor, " queries"]
-    curvature: Float[Tensor, " queries"]
-    twist: Float[Tensor, " queries"]
-    ratio: Float[Tensor, " queries"]
-    largest_ratio: Float[Tensor, " queries"]
-    scale: Float[Tensor, " queries"]
+    peak: Scalars
+    rest: Scalars
+    first: Scalars
+    second: Scalars
+    third: Scalars
+    largest: Scalars
+    spread: Scalars
+    curvature: Scalars
+    twist: Scalars
+    ratio: Scalars
+    largest_ratio: Scalars
+    scale: Scalars
 
-    def loss(self, b: Float[Tensor, " queries"]) -> Enclosure:
+    def _loss(self, b: Scalars, *, upper: bool) -> Scalars:
         """log(1 + S): S is the cubic of its moments plus at most its last term times expm1(2 b max g)."""
         last = b * b * b * self.third / 6
         cubic = b * self.first + b * b * self.second / 2 + last
-        return Enclosure(lower=torch.log1p(cubic), upper=torch.log1p(cubic + last * expm1_above(2 * b * self.largest)))
+        return np.log1p(cubic + last * expm1_above(2 * b * self.largest) if upper else cubic)
 
-    def probability(self, b: Float[Tensor, " queries"]) -> Enclosure:
+    def _probability(self, b: Scalars, *, upper: bool) -> Scalars:
         """min(tanh(b max g/2), c b + Q b^2/2 + K b^3/2 +- 14 e^{4 zeta} (b max g)^3 c b), zeta = 2 b max g."""
         line = b * self.spread
         middle = line + 0.5 * b * b * (self.curvature + b * self.twist)
-        return deviations(middle, line, b * self.largest)
+        return deviation_end(middle, line, b * self.largest, upper=upper)
 
-    def gradient(self, b: Float[Tensor, " queries"]) -> Enclosure:
-        """(2 B_P + b ratio)/tau."""
-        tv, ratio = self.probability(b), b * self.ratio
-        return Enclosure(lower=(2 * tv.lower + ratio) * self.scale, upper=(2 * tv.upper + ratio) * self.scale)
+    def end(self, name: str, b: Scalars, *, upper: bool) -> Scalars:
+        """One end of the bound of this name at the factor b; the gradient's is (2 B_P + b ratio)/tau."""
+        if name == "loss":
+            return self._loss(b, upper=upper)
+        tv = self._probability(b, upper=upper)
+        return tv if name == "probability" else (2 * tv + b * self.ratio) * self.scale
 
     def enclosures(self, names: Sequence[str], b: Float[Tensor, " queries"]) -> list[Enclosure]:
         """The bounds of the given names at the factor b."""
-        made = {"loss": self.loss, "probability": self.probability, "gradient": self.gradient}
-        return [made[name](b) for name in names]
+        return enclosures_of(self, names, b)
 
-    def slopes(self) -> dict[str, Float[Tensor, " queries"]]:
+    def at_one(self) -> None:
+        """The margin is not among the sums."""
+        return
+
+    @quiet
+    def sensitivity(self) -> Sensitivity:
+        """The slopes are those of prop:sensitivity."""
+        return Sensitivity(**{name: torch.from_numpy(slope) for name, slope in self.slopes().items()})
+
+    def slopes(self) -> dict[str, Scalars]:
         """The bounds to first order in b."""
-        tv = torch.minimum(self.largest / 2, self.spread)
+        tv = np.minimum(self.largest / 2, self.spread)
         return {"loss": self.first, "probability": tv, "gradient": (2 * tv + self.ratio) * self.scale}
 
-    def usable(self) -> Bool[Tensor, " queries"]:
+    def usable(self) -> Flags:
         """Where no subtraction loses digits, and third powers of allowances neither underflow nor overflow."""
         inside = (self.peak <= MOST_MASS) & (self.largest > LEAST) & (self.largest < 1 / LEAST)
         # a probability that vanishes is then nothing beside a sum, whatever it is multiplied by
         inside &= self.largest_ratio < 1 / LEAST
-        return inside & (torch.stack(list(self.slopes().values())).amin(dim=0) > LEAST_SUM)
+        return inside & (smallest(list(self.slopes().values())) > LEAST_SUM)
 
-    def near(self, b: Float[Tensor, " queries"], factor: float) -> Bool[Tensor, " queries"]:
+    def near(self, b: Scalars, factor: float) -> Flags:
         """b max g <= factor: the remainders are derived up to 1/4."""
-        return b * self.largest <= factor
+        found: Flags = b * self.largest <= factor
+        return found
 
 
-def deviations(middle: Tensor, line: Tensor, reach: Tensor) -> Enclosure:
-    """Total variation from its third order and its first: `reach` is b max g (6.8b)."""
-    width = 14 * torch.exp(8 * reach) * reach * reach * reach * line
-    cap = torch.tanh(reach / 2)
-    return Enclosure(lower=torch.minimum(cap, middle - width), upper=torch.minimum(cap, middle + width))
+def deviation_end(middle: Scalars, line: Scalars, reach: Scalars, *, upper: bool) -> Scalars:
+    """An end of total variation from its third order and its first: `reach` is b max g (6.8b)."""
+    width = 14 * np.exp(8 * reach) * reach * reach * reach * line
+    return np.minimum(np.tanh(reach / 2), middle + width if upper else middle - width)
 
 
-def expm1_above(x: Tensor) -> Tensor:
-    """At least expm1(x) for x >= 0: x e^x. (Compiled expm1 loses its digits near 0; this does not subtract.)"""
-    return x * torch.exp(x)
+def expm1_above(x: Scalars) -> Scalars:
+    """At least expm1(x) for x >= 0: x e^x."""
+    return x * np.exp(x)
+
+
+def scalars(column: Float[Tensor, " queries"]) -> Scalars:
+    """One number a row as an array on the host."""
+    array: Scalars = column.numpy(force=True)
+    return array
+
+
+def beside(values: Scalars, like: Tensor) -> Float[Tensor, " queries"]:
+    """The array as a tensor where another is."""
+    return torch.from_numpy(values).to(like.device)
+
+
+def smallest(several: Sequence[Scalars]) -> Scalars:
+    """The smallest of each row."""
+    return reduce(np.minimum, several)
+
+
+@quiet
+def enclosures_of(series: Series, names: Sequence[str], b: Float[Tensor, " queries"]) -> list[Enclosure]:
+    """Both ends of the bounds of the given names at the factor b."""
+
+    def at(name: str, *, upper: bool) -> Tensor:
+        return beside(series.end(name, scalars(b), upper=upper), b)
+
+    return [Enclosure(lower=at(name, upper=False), upper=at(name, upper=True)) for name in names]
 
 
 class Sums(NamedTuple):
@@ -127,22 +177,23 @@ class Sums(NamedTuple):
     ratio: tuple[Tensor, Tensor, Tensor]
 
 
+@quiet
 def moments(sums: Sums, scale: Float[Tensor, " queries"]) -> Moments:
     """Weights to probabilities, and the binomials of (g_i + g_y)^k; all terms are nonnegative."""
-    per_total = 1 / sums.total
-    rest, s1, s2, s3 = (each * per_total for each in sums.others)
-    g = sums.at_target
+    per_total, g = 1 / scalars(sums.total), scalars(sums.at_target)
+    rest, s1, s2, s3 = (scalars(each) * per_total for each in sums.others)
+    ratio, a_y, largest_ratio = (scalars(each) for each in sums.ratio)
     return Moments(
-        peak=sums.peak * per_total,
+        peak=scalars(sums.peak) * per_total,
         rest=rest,
         first=s1 + g * rest,
         second=s2 + g * (2 * s1 + g * rest),
         third=s3 + g * (3 * s2 + g * (3 * s1 + g * rest)),
-        largest=sums.largest,
-        spread=sums.spread * per_total * per_total,
-        curvature=sums.curvature * per_total * per_total * per_total,
-        twist=sums.twist * per_total * per_total * per_total * per_total,
-        ratio=sums.ratio[0] * per_total + rest * sums.ratio[1],
-        largest_ratio=sums.ratio[2],
-        scale=scale,
+        largest=scalars(sums.largest),
+        spread=scalars(sums.spread) * per_total * per_total,
+        curvature=scalars(sums.curvature) * per_total * per_total * per_total,
+        twist=scalars(sums.twist) * per_total * per_total * per_total * per_total,
+        ratio=ratio * per_total + rest * a_y,
+        largest_ratio=largest_ratio,
+        scale=scalars(scale),
     )

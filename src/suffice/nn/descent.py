@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from suffice.numerics.formats import format_of
 
@@ -18,6 +19,7 @@ _REASONS = {
     "dampening": "it belongs to momentum",
     "nesterov": "it belongs to momentum",
     "maximize": "a step uphill on a convex loss is no contraction",
+    "differentiable": "steps are taken outside of autograd",
 }
 
 
@@ -44,6 +46,8 @@ def check_head(head: nn.Linear) -> None:
     """Raise unless the head is a plain linear layer whose parameters are all trained, in a dtype that has a row."""
     if type(head) is not nn.Linear:
         raise TypeError(f"Expected the head to be a torch.nn.Linear, but got {type(head).__name__}")
+    if any(not isinstance(each, nn.Parameter) for each in (head.weight, head.bias) if each is not None):
+        raise TypeError("Expected weight and bias to be parameters, but got some that are made of others")
     format_of(head.weight.dtype)
     for name, parameter in head.named_parameters():
         if not parameter.requires_grad:
@@ -59,7 +63,8 @@ def check_optimizer(head: nn.Linear, optimizer: torch.optim.Optimizer) -> None:
             f"Expected torch.optim.SGD without momentum, but got {type(optimizer).__name__}: only steps of plain "
             "gradient descent on a convex loss are known not to spread two runs"
         )
-    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+    everywhere = _global_optimizer_pre_hooks or _global_optimizer_post_hooks
+    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks or everywhere:
         raise ValueError("Expected an optimizer without hooks, but it has some: what they change is not bounded here")
     ours, theirs = {id(each) for each in head.parameters()}, [id(each) for each in _parameters(optimizer)]
     if set(theirs) != ours or len(theirs) != len(ours):

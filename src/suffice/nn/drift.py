@@ -49,6 +49,7 @@ class TrajectoryReport:
     steps: int
     expanding: int
     without_decay: int
+    changed: int
     errors: str
     states: Drifted | None
 
@@ -63,6 +64,11 @@ class TrajectoryReport:
             )
         if self.expanding:
             lines.append(f"{self.expanding} steps longer than 2/smoothness: distances may have grown there")
+        if self.changed:
+            lines.append(
+                f"step sizes changed {self.changed} times without a scheduler that could be looked at: "
+                "assumed to be fixed in advance, whatever the loss was"
+            )
         if self.states is not None:
             made = self.states
             lines.append(
@@ -84,6 +90,8 @@ def drifted(
     """Bounds for every head within `distance` of this one, by the conditioned contract, some rows at a time."""
     if features.ndim != 2 or not len(features) or features.shape[1] != weight.shape[1]:
         raise ValueError(f"Expected features [N, {weight.shape[1]}] of N >= 1 states, but got {tuple(features.shape)}")
+    if labels is not None:
+        _check_labels(labels, len(features), len(weight))
     size = max(1, _ENTRIES // len(weight))
     rows = [slice(start, start + size) for start in range(0, len(features), size)]
     parts = [_some(weight, bias, features[at], None if labels is None else labels[at], distance) for at in rows]
@@ -93,6 +101,15 @@ def drifted(
         prediction=torch.cat([part.prediction for part in parts]),
         classes=torch.cat([part.classes for part in parts]),
     )
+
+
+def _check_labels(labels: Tensor, count: int, classes: int) -> None:
+    if labels.shape != (count,):
+        raise ValueError(f"Expected a label for each of {count} states, but got {tuple(labels.shape)}")
+    wrong = ((labels < 0) | (labels >= classes)).nonzero()
+    if len(wrong):
+        row = int(wrong[0])
+        raise ValueError(f"Expected labels in 0..{classes - 1}, but got {int(labels[row])} at {row}")
 
 
 def _some(weight: Tensor, bias: Tensor | None, features: Tensor, labels: Tensor | None, distance: float) -> Drifted:
@@ -111,7 +128,7 @@ def _some(weight: Tensor, bias: Tensor | None, features: Tensor, labels: Tensor 
         log_error=2 * off + rounding,
     )
     # |e_i - e_j| <= sqrt(2) E |x|: up to a common shift, which no softmax sees, every |e_j| is at most half of that
-    half = above(distance * lengths / math.sqrt(2), 8)
+    half = above(distance * lengths / math.sqrt(2), 8, positive=distance > 0)
     d = half[:, None].expand_as(scores)
     bounds = conditioned_bounds(head, Allowances(d=d, a=torch.zeros_like(scores)))
     known = torch.isfinite(half) & torch.isfinite(scores).all(dim=1)

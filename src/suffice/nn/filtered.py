@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 from suffice.budgets import BudgetError, Budgets
 from suffice.nn.statistics import IGNORED
 from suffice.nn.streaming import Head, LeftOut, streamed
+from suffice.nn.watched import WatchedHead
 from suffice.numerics.formats import format_of
 
 __all__ = ["FilterCertificate", "FilteredCrossEntropy"]
@@ -23,7 +24,8 @@ class FilterCertificate:
     """What one backward pass left out, row by row of the batch (ignored rows are not among them).
 
     `hidden` and `weights` bound what the filter does to each state's gradient in h and in (W, c), before the mean:
-    the distance to the same executed residuals with nothing left out. The program's own rounding is not in it.
+    the distance to the same executed residuals with nothing left out. The program's own rounding, which it has with and
+    without a filter, is **not** in it. Both are infinite for a row whose loss or gradient is not finite.
     """
 
     threshold: Float[Tensor, " queries"]
@@ -44,13 +46,25 @@ class FilterCertificate:
         """The share of residuals that took part in the gradients."""
         return float(self.kept.double().mean()) / self.classes
 
+    def __str__(self) -> str:
+        fine = (self.hidden <= self.budget) & (self.weights <= self.budget)
+        budget = "an estimated budget" if self.estimated else "the budget"
+        return (
+            f"{int(fine.sum())} of {len(fine)} gradients within {budget} of the executed ones with nothing left out: "
+            f"certified; {100 * self.kept_share:.3g}% of the classes took part. Not covered: rounding"
+        )
+
 
 class FilteredCrossEntropy(nn.Module):
     """The mean cross-entropy of `head(hidden)`, 128 rows at a time: never are all logits there at once.
 
     Gradients are formed in the forward pass, row by row of complete softmaxes. Residuals pi_j - 1_y below a threshold
     of the row's own are left out where that is certified to move the state's gradient in h, and in the weights, by no
-    more than the gradient budget. `last` has the certificate. Labels of -100 are ignored.
+    more than the gradient budget. `last` has the certificate, which is about what is left out and not about rounding:
+    logits and sums in float32 are off as they are without it. Labels of -100 are ignored.
+
+    The head is read, and not called: a subclass of `torch.nn.Linear` or hooks that change its numbers are refused. A
+    `ToleranceMonitor` of the same head sees what it is given.
 
     >>> head = nn.Linear(4, 1000)
     >>> loss = FilteredCrossEntropy(head, Budgets(gradient=1e-2))
@@ -63,7 +77,7 @@ class FilteredCrossEntropy(nn.Module):
 
     def __init__(self, head: nn.Linear, budgets: Budgets, *, temperature: float = 1.0) -> None:
         super().__init__()
-        if not isinstance(head, nn.Linear):
+        if type(head) is not nn.Linear:
             raise TypeError(f"Expected the head to be a torch.nn.Linear, but got {type(head).__name__}")
         if budgets.names != ("gradient",):
             raise BudgetError(
@@ -78,11 +92,16 @@ class FilteredCrossEntropy(nn.Module):
     def forward(self, hidden: Float[Tensor, "*batch dim"], labels: Int[Tensor, " *batch"]) -> Float[Tensor, ""]:
         """The mean over all rows whose label is not -100."""
         weight, bias = self.head.weight, self.head.bias
+        self._show(hidden)
         if hidden.shape[:-1] != labels.shape or hidden.shape[-1] != weight.shape[1]:
             raise ValueError(
                 f"Expected hidden [..., {weight.shape[1]}] and labels [...], "
                 f"but got {tuple(hidden.shape)} and {tuple(labels.shape)}"
             )
+        if not hidden.is_floating_point() or torch.promote_types(hidden.dtype, weight.dtype) != weight.dtype:
+            raise TypeError(f"Expected hidden that {weight.dtype} can hold exactly, but got {hidden.dtype}")
+        if labels.is_floating_point() or labels.dtype == torch.bool:
+            raise TypeError(f"Expected labels that are integers, but got {labels.dtype}")
         rows, targets = hidden.reshape(-1, hidden.shape[-1]).to(weight.dtype), labels.reshape(-1).long()
         asked = targets != IGNORED
         if not bool(asked.all()):
@@ -93,6 +112,17 @@ class FilteredCrossEntropy(nn.Module):
             raise ValueError(f"Expected labels in 0..{len(weight) - 1}, but got {int(targets[wrong][0])}")
         loss, self.last = _apply(rows, targets, weight, bias, self.budgets, self.temperature)
         return loss
+
+    def _show(self, hidden: Tensor) -> None:
+        """Let monitors see what the head would have been called with; refuse hooks that could change its numbers."""
+        for hook in self.head._forward_pre_hooks.values():
+            if not isinstance(getattr(hook, "__self__", None), WatchedHead):
+                raise ValueError(
+                    "Expected a head without hooks but those of monitors, but it has one: it is not called"
+                )
+            hook(self.head, (hidden,), {})
+        if self.head._forward_hooks:
+            raise ValueError("Expected a head without hooks but those of monitors, but it has one: it is not called")
 
 
 def _apply(

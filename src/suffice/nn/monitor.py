@@ -138,7 +138,7 @@ class ToleranceMonitor:
         some = states[_spread(len(states), max(1, _MOST_SCORES // states.num_classes))]
         if self.noise is None:
             return self._told(skipped, certified_report(some, self.budgets, self.realization, self.contract))
-        trace = gradient_noise(states)
+        trace = gradient_noise(states, bias=watched.head.bias is not None)
         if not 0 < trace < math.inf:
             words = "these samples say nothing about noise"
             return self._told(skipped, MonitorReport({"suffice/states": 0, "suffice/basis": words}))

@@ -7,10 +7,13 @@ from typing import Any
 import torch
 
 from suffice.budgets import Budgets
-from suffice.certificates.certify import certify
+from suffice.certificates.certify import certify_realized
+from suffice.contracts.registry import contract_named
+from suffice.numerics.records import joined
 from suffice.pairs.base import Pair
 from suffice.realizations.base import Realization
-from suffice.tolerances.tolerance import tolerance
+from suffice.realizations.shorthand import realization_of
+from suffice.tolerances.tolerance import tolerance_of
 
 __all__ = ["MonitorReport", "certified_report"]
 
@@ -39,8 +42,15 @@ def certified_report(
     states: Any, budgets: Budgets, realization: Pair | Realization | None, contract: str
 ) -> MonitorReport:
     """Verdicts, headroom and tolerance of some states; "suffice/basis" where a budget is an estimate."""
-    certificate = certify(states, budgets, realization, contract)
-    result = tolerance(states, budgets, realization, contract)
+    chosen, taken = contract_named(contract), realization_of(realization, states=states)
+    certificates, results, start = [], [], 0
+    # realized once for both
+    for part in states.chunks():
+        made, some = taken.at(part), budgets[start : start + len(part)]
+        certificates.append(certify_realized(taken, made, some, chosen))
+        results.append(tolerance_of(made, some, chosen))
+        start += len(part)
+    certificate, result = joined(certificates, states=states, budgets=budgets), joined(results)
     bounded = result.b[torch.as_tensor(result.status == "bounded", device=result.b.device)]
     names, numbers = _counted(result.binding)
     report = MonitorReport()

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.numerics.outward import above
+from suffice.numerics.products import narrowed_products
 from suffice.numerics.rounding import smallest_normal
 
 __all__ = ["Gradients", "Head", "LeftOut", "Streamed", "streamed"]
@@ -113,6 +114,10 @@ def streamed(
             parts.append(left)
             _add(made, here, hidden[here], labels[here], head, pi[rows], classes, scale / head.temperature, room)
     joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in LeftOut.__dataclass_fields__}
+    # nothing is known of a row with a number that is none
+    known = torch.isfinite(loss) & torch.isfinite(made.hidden).all(dim=1)
+    for name in ("hidden", "weights"):
+        joined[name] = torch.where(known, joined[name], torch.inf)
     return Streamed(loss=loss, gradients=made, left_out=LeftOut(**joined))
 
 
@@ -209,8 +214,11 @@ def _bounded(pi: Tensor, threshold: Tensor, some: Tensor, kept: int, head: Head,
     others = torch.stack([head.lengths, torch.ones_like(head.lengths)], dim=1).masked_fill_(some[:, None], 0.0)
     sums = torch.zeros(len(pi), 2, dtype=torch.float64, device=pi.device)
     # in parts, so that roundings in the entries' own dtype stay few
+    narrowed = narrowed_products(pi.dtype)
     for part, of in zip(pi.split(_SUMMED, dim=1), others.split(_SUMMED), strict=True):
-        sums += above(part @ of, part.shape[1] + 8).double()
+        # where products are taken in fewer digits, sums are not
+        found = torch.stack([(part * each).sum(dim=1) for each in of.unbind(1)], dim=1) if narrowed else part @ of
+        sums += above(found, part.shape[1] + 8).double()
     sums = above(sums, pi.shape[1] // _SUMMED + 8) + pi.shape[1] * smallest_normal(pi.dtype)
     in_weights = (sums[:, 1] * threshold.double()).sqrt() * joint
     return LeftOut(

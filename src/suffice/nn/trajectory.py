@@ -20,7 +20,19 @@ from suffice.numerics.products import check_products
 __all__ = ["TrajectoryBound"]
 
 Errors = Literal["twin", "enclosed", "derived"]
-_KEPT = ("distance", "steps", "expanding", "without_decay", "loss", "errors", "_last", "_twin", "_off")
+_KEPT = (
+    "distance",
+    "steps",
+    "expanding",
+    "without_decay",
+    "changed",
+    "loss",
+    "errors",
+    "_last",
+    "_twin",
+    "_off",
+    "_rate",
+)
 
 
 class TrajectoryBound:
@@ -28,14 +40,16 @@ class TrajectoryBound:
 
     The exact run starts from the same numbers and takes the same batches and step sizes in real arithmetic; it is
     never run. Features are frozen: what came before them is not covered. `step` takes the gradient of the mean
-    cross-entropy, calls `optimizer.step()`, and says how far the result may be off. `errors` is one of
+    cross-entropy, calls `optimizer.step()`, and says how far the result may be off. Step sizes must not follow the
+    loss: hand in the `scheduler`, which is looked at; where they change without one, the report says what it assumes.
+    `errors` is one of
 
     - "twin": a second run in float64, whose own roundings are bounded; the bound is the distance between the two and
       that. It assumes nothing of the gradient, which any program may have made.
     - "enclosed": the parameters that came out are compared with one exact step from those before, which float64
-      encloses. As dear as the twin and less tight: errors of steps add up, whatever their directions.
-    - "derived": nothing is computed twice. The bound is from the roundings of the executed gradient; one that is handed
-      in must come with an `allowance`, a proven bound on its distance from the exact one.
+      encloses, whatever made them. As dear as the twin and less tight: errors of steps add up, in all directions.
+    - "derived": no gradient is computed twice. The bound is from the roundings of the executed one; a gradient that is
+      handed in must come with an `allowance`, a proven bound on its distance from the exact one.
 
     >>> head = nn.Linear(3, 2)
     >>> run = TrajectoryBound(head, torch.optim.SGD(head.parameters(), lr=0.1, weight_decay=0.01))
@@ -59,9 +73,13 @@ class TrajectoryBound:
         check_criterion(criterion)
         check_schedule(scheduler)
         self.head, self.optimizer, self.errors = head, optimizer, errors
+        self.scheduled = scheduler is not None
         self.distance, self.steps, self.loss = 0.0, 0, math.nan
         # how many steps were longer than the batch's smoothness allows, and how many had no decay to forget by
         self.expanding, self.without_decay = 0, 0
+        # how often the step size changed, by nobody that is known
+        self.changed = 0
+        self._rate: float | None = None
         self._last = self._parameters()
         self._twin = self._last if errors != "twin" else _widened(self._last)
         # of the twin, if there is one, and else of the run itself
@@ -85,11 +103,13 @@ class TrajectoryBound:
         if not all(map(_same, self._last, self._parameters())):
             raise ValueError("Expected nobody else to change the head between steps, but its parameters have moved")
         way = way_of(self.head, self.optimizer)
-        before = self._last
+        self.changed += not self.scheduled and self._rate not in (None, way.rate)
+        self._rate, before = way.rate, self._last
         made = self._gradient(features, labels, gradient, allowance)
-        self.head.weight.grad = made.weight
-        if self.head.bias is not None:
-            self.head.bias.grad = made.bias
+        # copies: whatever changes them on the way, what is compared is as it was computed
+        self.head.weight.grad = made.weight.clone()
+        if self.head.bias is not None and made.bias is not None:
+            self.head.bias.grad = made.bias.clone()
         self.optimizer.step()
         self._last = self._parameters()
         growth = most_growth(features, way)
@@ -101,10 +121,11 @@ class TrajectoryBound:
             off = derived_error(old, self._twin, slopes, way)
             self.loss = slopes.loss
         else:
-            off = derived_error(before, self._last, made, way)
+            slopes = made
             if self.errors == "enclosed" and not (gradient is None and features.dtype == torch.float64):
                 slopes = mean_gradient(*_widened(before), features.double(), labels)
-                off = min(off, enclosed_error(before, self._last, slopes, way))
+            # nothing is derived of an optimizer: whatever it did, this is what came out
+            off = enclosed_error(before, self._last, slopes, way)
         # what is not a number is not known
         self._off = _known(above(growth * self._off + off, 4))
         apart = _apart(self._last, self._twin) if self.errors == "twin" else 0.0
@@ -124,6 +145,7 @@ class TrajectoryBound:
             steps=self.steps,
             expanding=self.expanding,
             without_decay=self.without_decay,
+            changed=self.changed,
             errors=self.errors,
             states=states,
         )
@@ -198,7 +220,10 @@ class TrajectoryBound:
 
 
 def _same(ours: Tensor | None, theirs: Tensor | None) -> bool:
-    return theirs is None if ours is None else theirs is not None and torch.equal(ours, theirs)
+    if ours is None or theirs is None:
+        return ours is theirs
+    # what has become NaN has not been moved since
+    return ours.shape == theirs.shape and bool(((ours == theirs) | (ours.isnan() & theirs.isnan())).all())
 
 
 def _widened(parameters: Parameters) -> Parameters:

@@ -67,8 +67,11 @@ class WatchedHead:
         return made, skipped, len(good)
 
 
-def gradient_noise(states: HeadStates) -> float:
-    """S of the gradients in (W, c), from residuals and rows of these states: an estimate, never negative."""
+def gradient_noise(states: HeadStates, *, bias: bool = True) -> float:
+    """S of the gradients in (W, c), from residuals and rows of these states: an estimate, never negative.
+
+    Without a `bias`, of those in W: one that is not trained has no noise.
+    """
     if len(states) < 2 or states.labels is None:
         return 0.0
     parts = []
@@ -77,5 +80,5 @@ def gradient_noise(states: HeadStates) -> float:
         pi = ExactHead().at(part).head().log_probabilities.exp()
         pi[torch.arange(len(pi), device=pi.device), part.labels] -= 1
         parts.append(pi / part.temperature[:, None])
-    rows = torch.cat([states.hidden, torch.ones_like(states.hidden[:, :1])], dim=1)
-    return outer_covariance_trace(torch.cat(parts), rows)
+    ones = torch.ones_like(states.hidden[:, :1])
+    return outer_covariance_trace(torch.cat(parts), torch.cat([states.hidden, ones], dim=1) if bias else states.hidden)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, Int8
+from jaxtyping import Int8, Int32
 from torch import Tensor
 
 __all__ = [
@@ -42,6 +42,8 @@ class IntegerKernel(ABC):
 
     # the largest size of a word of the right operand
     largest: ClassVar[int]
+    # whether results can be written to memory that is there already
+    writes: ClassVar[bool] = False
     rounding: float
 
     @classmethod
@@ -54,25 +56,31 @@ class IntegerKernel(ABC):
         """Take the right operand as it will be used many times."""
 
     @abstractmethod
-    def __call__(self, x: Float[Tensor, "rows dim"]) -> Tensor:
-        """The product [rows, columns], as int32 or float32; x are integers in float32."""
+    def __call__(self, x: Int8[Tensor, "rows dim"], out: Int32[Tensor, "more columns"] | None = None, /) -> Tensor:
+        """The product [rows, columns], as int32, float32 or float64.
+
+        A kernel that `writes` puts it in the first rows of `out`: new memory of some size costs as much as a product.
+        """
 
 
 class Int8Kernel(IntegerKernel):
     """torch._int_mm: int8 by int8 in int32, at full range where the processor adds products in 32 bits (VNNI)."""
 
     largest = 127
+    writes = True
 
     @classmethod
     def available(cls, dim: int) -> bool:
-        return hasattr(torch, "_int_mm") and _adds_in_32_bits() and 2 <= dim <= _INT32 // (WORD * cls.largest)
+        return hasattr(torch, "_int_mm") and _adds_in_32_bits() and 2 <= dim <= _INT32 // (256 * cls.largest)
 
     def __init__(self, words: Int8[Tensor, "columns dim"]) -> None:
         self.rounding = 0.0
         self._columns = words.contiguous().T
 
-    def __call__(self, x: Float[Tensor, "rows dim"]) -> Tensor:
-        return torch._int_mm(x.to(torch.int8), self._columns)
+    def __call__(self, x: Int8[Tensor, "rows dim"], out: Int32[Tensor, "more columns"] | None = None, /) -> Tensor:
+        if out is None:
+            return torch._int_mm(x, self._columns)
+        return torch._int_mm(x, self._columns, out=out[: len(x)])
 
 
 class PackedKernel(IntegerKernel):
@@ -100,8 +108,8 @@ class PackedKernel(IntegerKernel):
             self._packed = _quantized().linear_prepack(kept, None)
         self._product: Callable[..., Tensor] = getattr(_quantized(), _PACKED)
 
-    def __call__(self, x: Float[Tensor, "rows dim"]) -> Tensor:
-        return self._product(x, 1.0, 128, self._packed)
+    def __call__(self, x: Int8[Tensor, "rows dim"], _out: Int32[Tensor, "more columns"] | None = None, /) -> Tensor:
+        return self._product(x.float(), 1.0, 128, self._packed)
 
 
 class FloatKernel(IntegerKernel):
@@ -118,7 +126,7 @@ class FloatKernel(IntegerKernel):
         dtype = torch.float32 if WORD * self.largest * words.shape[1] < _FLOAT32_INTEGERS else torch.float64
         self._columns = words.to(dtype).T
 
-    def __call__(self, x: Float[Tensor, "rows dim"]) -> Tensor:
+    def __call__(self, x: Int8[Tensor, "rows dim"], _out: Int32[Tensor, "more columns"] | None = None, /) -> Tensor:
         return x.to(self._columns.dtype) @ self._columns
 
 
@@ -143,13 +151,15 @@ def extremes_are_exact(kernel: type[IntegerKernel], dim: int) -> bool:
     patterns = torch.tensor([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, 0, -1, 1], [0, 1, 1, 0]])
     signs = torch.cat([patterns, -patterns]).repeat(1, -(-dim // 4))[:, :dim]
     words = (signs * kernel.largest).to(torch.int8).repeat(13, 1)
-    x = (signs * WORD).to(torch.float32).repeat(4, 1)
+    x = (signs * WORD).to(torch.int8).repeat(4, 1)
     made = kernel(words)
     right = (x.double() @ words.double().T).to(torch.float64)
     allowed = right.abs() * made.rounding
+    memory = torch.zeros(len(x), len(words), dtype=torch.int32)
     return all(
-        bool(((made(x[:rows].contiguous()).double() - right[:rows]).abs() <= allowed[:rows]).all())
+        bool(((made(x[:rows].contiguous(), out).double() - right[:rows]).abs() <= allowed[:rows]).all())
         for rows in (1, 7, len(x))
+        for out in (None, memory)
     )
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from suffice.numerics.formats import format_of
 
-__all__ = ["Over", "check_products", "product", "roundings_of_product", "squares"]
+__all__ = ["Over", "check_products", "narrowed_products", "product", "roundings_of_product", "squares"]
 
 # What a product is a sum over: terms over the classes are fewer than those over the dimension, and blocks cost more.
 Over = Literal["dim", "classes"]
@@ -56,20 +56,28 @@ def squares(u: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows 1"]:
 
 def check_products(dtype: torch.dtype) -> None:
     """Raise unless products of this dtype are taken in it: TF32 and bfloat16 are outside of the model of rounding."""
+    found = narrowed_products(dtype)
+    if found:
+        raise ValueError(f"{found}; call torch.set_float32_matmul_precision('highest')")
+
+
+def narrowed_products(dtype: torch.dtype) -> str:
+    """What torch's settings say where products of this dtype may be taken in fewer digits, in words; "" elsewhere."""
     if not format_of(dtype).products_may_narrow:
-        return
+        return ""
     if hasattr(torch.backends, "fp32_precision"):
         # each inherits from torch.backends.fp32_precision, and set_float32_matmul_precision writes to both
         backends: Any = torch.backends
         for name in ("mkldnn", "cuda"):
             value = getattr(backends, name).matmul.fp32_precision
             if value not in ("none", "ieee"):
-                raise ValueError(
+                return (
                     f"Expected torch.backends.{name}.matmul.fp32_precision to be 'none' or 'ieee', which the model of "
-                    f"rounding is about, but got {value!r}; call torch.set_float32_matmul_precision('highest')"
+                    f"rounding is about, but got {value!r}"
                 )
     elif torch.get_float32_matmul_precision() != "highest":
-        raise ValueError(
+        return (
             "Expected torch.get_float32_matmul_precision() to be 'highest', which the model of rounding is about, "
-            f"but got {torch.get_float32_matmul_precision()!r}; call torch.set_float32_matmul_precision('highest')"
+            f"but got {torch.get_float32_matmul_precision()!r}"
         )
+    return ""

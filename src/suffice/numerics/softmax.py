@@ -6,12 +6,27 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-__all__ = ["at_class", "class_mask", "log_exclusive", "log_softmax", "softmax", "total_over_classes", "without"]
+__all__ = [
+    "at_class",
+    "class_mask",
+    "dots",
+    "exclusive",
+    "log_exclusive",
+    "log_softmax",
+    "softmax",
+    "total_over_classes",
+    "without",
+]
 
 
 def at_class(values: Float[Tensor, "queries classes"], index: Int[Tensor, " queries"]) -> Float[Tensor, " queries"]:
     """values[n, index[n]]."""
     return values.gather(1, index[:, None]).squeeze(1)
+
+
+def dots(a: Float[Tensor, "rows columns"], b: Float[Tensor, "rows columns"]) -> Float[Tensor, " rows"]:
+    """The sum of products of each row. (As fast as `torch.linalg.vecdot` where rows are many, and faster where few.)"""
+    return (a * b).sum(dim=1)
 
 
 def class_mask(index: Int[Tensor, " queries"], num_classes: int) -> Bool[Tensor, "queries classes"]:
@@ -52,6 +67,15 @@ def _from_the_top(scores: Float[Tensor, "queries classes"]) -> tuple[Tensor, Ten
 def total_over_classes(values: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries 1"]:
     """The sum over classes, added up in float64 and rounded once: a thousand terms in float32 would lose a digit."""
     return values.sum(dim=1, keepdim=True, dtype=torch.float64).to(values.dtype)
+
+
+def exclusive(values: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries classes"]:
+    """Sums of nonnegative numbers over all other classes; the largest has a sum of its own (docs/theory, 6.2c)."""
+    peak, top = values.max(dim=1, keepdim=True)
+    others = values.scatter(1, top, 0.0)
+    total = others.sum(dim=1, keepdim=True)
+    # the difference first: it is exact to a rounding of the total, which no sum but the largest's own is below
+    return (total - others).add_(peak).scatter_(1, top, total)
 
 
 def log_exclusive(log_weights: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries classes"]:

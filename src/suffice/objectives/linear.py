@@ -16,7 +16,7 @@ from suffice.numerics.checks import Real, finite
 from suffice.objectives.rows import BLOCK_ENTRIES, ClassRows
 from suffice.states import class_labels, positive_each
 
-__all__ = ["Coordinate", "HeadStates", "LinearHead"]
+__all__ = ["Coordinate", "HeadStates", "LinearHead", "hidden_vectors"]
 
 # What a gradient is taken in: the hidden vector, or the head's weights and biases.
 Coordinate = Literal["hidden", "weights"]
@@ -111,14 +111,7 @@ class HeadStates:
         coordinate: Coordinate = "hidden",
     ) -> None:
         _check_coordinate(coordinate)
-        if not isinstance(bank, LinearHead):
-            raise TypeError(f"Expected the head to be a LinearHead, but got {type(bank).__name__}")
-        h = _stored("hidden", hidden, 2).double()
-        if h.device != bank.bias.device:
-            raise ValueError(f"Expected hidden vectors on {bank.bias.device}, where the head is, but got {h.device}")
-        if h.shape[1] != bank.dim:
-            raise ValueError(f"Expected hidden vectors of dimension {bank.dim}, as the head's, but got {h.shape[1]}")
-        finite("hidden", h)
+        h = hidden_vectors(bank, hidden)
         tau = positive_each("temperature", temperature, hidden=h)
         known = None if labels is None else class_labels(labels, len(h), bank.num_classes, bank.bias)
         if known is not None:
@@ -186,6 +179,19 @@ class HeadStates:
         size = max(1, entries // self.num_classes)
         for start in range(0, len(self), size):
             yield self[start : start + size]
+
+
+def hidden_vectors(bank: LinearHead, hidden: Real) -> Float[Tensor, "queries dim"]:
+    """Hidden vectors of a head in float64, exactly."""
+    if not isinstance(bank, LinearHead):
+        raise TypeError(f"Expected the head to be a LinearHead, but got {type(bank).__name__}")
+    h = _stored("hidden", hidden, 2).double()
+    if h.device != bank.bias.device:
+        raise ValueError(f"Expected hidden vectors on {bank.bias.device}, where the head is, but got {h.device}")
+    if h.shape[1] != bank.dim:
+        raise ValueError(f"Expected hidden vectors of dimension {bank.dim}, as the head's, but got {h.shape[1]}")
+    finite("hidden", h)
+    return h
 
 
 def _check_coordinate(coordinate: object) -> None:

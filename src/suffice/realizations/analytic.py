@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, singledispatch
 from typing import Any
@@ -12,15 +13,13 @@ from torch import Tensor
 
 from suffice.contracts.base import Needs
 from suffice.contracts.bounds import Allowances, SoftmaxHead
-from suffice.numerics.outward import above
-from suffice.numerics.rounding import smallest_normal, unit_roundoff
-from suffice.numerics.softmax import log_softmax
 from suffice.objectives.contrastive import class_scores
 from suffice.pairs.base import Allowance, Pair
 from suffice.realizations.base import Realized
-from suffice.realizations.distances import class_distances, smooth_slopes
-from suffice.realizations.endpoints import FEW, Endpoints, OwnEnvelope, moved_allowance, uniform_allowances
+from suffice.realizations.class_by_class import ClassByClass
+from suffice.realizations.endpoints import OwnEnvelope
 from suffice.realizations.geometry_error import GeometryError, feature_lengths, geometry_error
+from suffice.realizations.ordinary import OrdinaryRows, Placed, ordinary_rows
 from suffice.states import ClassBank, Geometry, States
 from suffice.words import Scope
 
@@ -32,8 +31,6 @@ __all__ = [
     "realize_contrastive",
     "realize_pair",
     "simple_envelope",
-    "softmax_head",
-    "softmax_roundings",
     "zeroed",
 ]
 
@@ -84,9 +81,7 @@ def realize_pair(states: Any, _pair: Pair) -> Realized:
 def realize_contrastive(states: States, pair: Pair) -> AnalyticRealized:
     """Rows whose squares may overflow are outside: nothing is known of their log-probabilities, no bound is finite."""
     inside, outside = computable(states)
-    geometry = inside.geometry()
-    off = geometry_error(inside, geometry, torch.float64, torch.float64, "proved")
-    return AnalyticRealized(inside, pair, geometry, off, outside)
+    return AnalyticRealized(inside, pair, inside.geometry(), outside)
 
 
 def pair_name(pair: Pair) -> str:
@@ -95,60 +90,68 @@ def pair_name(pair: Pair) -> str:
 
 
 class AnalyticRealized(Realized):
-    """Some states under a pair, at the place of the exact geometry."""
+    """Some states under a pair, at the place of the exact geometry.
+
+    Ordinary rows are widened by numbers of the row (6.10f), all others class by class.
+    """
 
     _shared = frozenset({"pair"})
+    _left_behind = frozenset({"_each", "_ordinary"})
     unit_words = "uniform primitive error"
 
-    def __init__(self, states: States, pair: Pair, geometry: Geometry, off: GeometryError, outside: Tensor) -> None:
-        self.states, self.pair, self.geometry, self.off, self.outside = states, pair, geometry, off, outside
+    def __init__(
+        self, states: States, pair: Pair, geometry: Geometry, outside: Tensor, off: GeometryError | None = None
+    ) -> None:
+        self.states, self.pair, self.geometry, self.outside = states, pair, geometry, outside
+        if off is not None:
+            vars(self)["off"] = off
 
     def under(self, pair: Pair) -> AnalyticRealized:
         """Another pair at the same geometry."""
-        return AnalyticRealized(self.states, pair, self.geometry, self.off, self.outside)
+        return AnalyticRealized(self.states, pair, self.geometry, self.outside, vars(self).get("off"))
+
+    def part(self, rows: Tensor | slice) -> AnalyticRealized:
+        """Some rows, to which the geometry and the unit family are taken along; a slice copies nothing."""
+        off: GeometryError | None = vars(self).get("off")
+        kept = None if off is None else off[rows]
+        part = AnalyticRealized(self.states[rows], self.pair, self.geometry[rows], self.outside[rows], kept)
+        unit: Allowances | None = vars(self).get("_unit_matched", vars(self).get("_unit"))
+        if unit is not None:
+            vars(part)["_unit"] = Allowances(d=unit.d[rows], a=unit.a[rows])
+        return part
 
     @cached_property
+    def off(self) -> GeometryError:
+        """How far the geometry may be from the exact one, class by class."""
+        return geometry_error(self.states, self.geometry, torch.float64, torch.float64, "proved")
+
+    @property
     def scores(self) -> Float[Tensor, "queries classes"]:
         """F(r_j) - F(k_j) + c_j at the computed geometry."""
         return class_scores(self.states, self.geometry, self.pair)
 
     @cached_property
-    def _head(self) -> SoftmaxHead:
-        error = self._score_error()
-        if bool(self.outside.any()):
-            error = torch.where(self.outside[:, None], torch.inf, error)
-        return softmax_head(self.states, self.scores, error)
+    def _ordinary(self) -> OrdinaryRows | None:
+        return ordinary_rows(self.states, self.geometry, self.pair, self.outside)
 
     @cached_property
-    def _moved(self) -> Float[Tensor, "queries classes"]:
-        return moved_allowance(self.pair, self.geometry.nu, self.off.low, self.off.of_gap)
+    def _each(self) -> ClassByClass:
+        return ClassByClass(self.states, self.pair, self.geometry, self.off, self.outside)
 
-    def _score_error(self) -> Float[Tensor, "queries classes"]:
-        """|computed score - exact-arithmetic score at the exact geometry| (docs/theory, 6.10).
+    def _others(self, ordinary: Bool[Tensor, " queries"]) -> tuple[Tensor, ClassByClass] | None:
+        """The rows that are not ordinary, formed class by class; None where all are."""
+        rows = (~ordinary).nonzero().squeeze(1)
+        if not len(rows):
+            return None
+        return rows, self._each if len(rows) == len(ordinary) else self.part(rows)._each
 
-        F moves by the integral of A between the radii: R has the slope 1/(2(nu + s)) in r^2 at most, A - R the pair's
-        allowance. Then the formula's roundings and that of adding the bias.
-        """
-        geometry, off, scores, pair = self.geometry, self.off, self.scores, self.pair
-        nu, k = geometry.nu, geometry.concentrations
-        moved = off.of_gap / (2 * (nu + off.s_r))
-        moved = moved + self._moved_at_most(moved)
-        formula = pair.rounding(nu, k, geometry.radii, geometry.squared_gaps)
-        bias = unit_roundoff(scores.dtype) * scores.abs() + 4 * smallest_normal(scores.dtype)
-        return above(moved + formula + bias, FEW)
-
-    def _moved_at_most(self, beside: Tensor) -> Tensor:
-        """`_moved`, or one number a row that is no less and no more than a millionth of the largest `beside` it.
-
-        An allowance over x falls with x: over squares, no integral of the row is larger than that of the longest
-        interval from the least radius.
-        """
-        off, nu = self.off, self.geometry.nu
-        if "_moved" in vars(self):
-            return self._moved
-        row = moved_allowance(self.pair, nu, off.low.amin(dim=1), off.of_gap.amax(dim=1))[:, None]
-        small = row <= 1e-6 * beside.amax(dim=1, keepdim=True)
-        return row if bool(small.all()) else torch.where(small, row, self._moved)
+    @cached_property
+    def _head(self) -> SoftmaxHead:
+        made = self._ordinary
+        if made is None:
+            return self._each.head
+        others = self._others(made.narrow)
+        return made.head if others is None else _put_head(made.head, others[0], others[1].head)
 
     @cached_property
     def top(self) -> Int[Tensor, " queries"]:
@@ -158,69 +161,83 @@ class AnalyticRealized(Realized):
     @cached_property
     def distances(self) -> Float[Tensor, "queries classes"]:
         """rho_j, from above."""
-        geometry, off, pair = self.geometry, self.off, self.pair
-        slopes = smooth_slopes(geometry, pair)
-        error = pair.slope_change(geometry.nu, off.low, off.high) + pair.slope_rounding(geometry.nu, geometry.radii)
-        return class_distances(self.states, geometry, off, slopes, error, self._head)
-
-    @cached_property
-    def _ends(self) -> Endpoints:
-        return Endpoints(geometry=self.geometry, of_gap=self.off.of_gap, low=self.off.low, high=self.off.high)
-
-    @cached_property
-    def _envelope(self) -> OwnEnvelope:
-        return OwnEnvelope(self._ends, self.pair, self._moved)
-
-    @cached_property
-    def _matched(self) -> Allowances:
-        return self._envelope.matched((self.states.labels, self.top))
+        made = self._ordinary
+        if made is None:
+            return self._each.distances
+        others = self._others(made.narrow)
+        return made.distances if others is None else made.distances.index_put((others[0],), others[1].distances)
 
     def head(self, needs: Needs = Needs.NOTHING) -> SoftmaxHead:
         """Log-probabilities at the exact geometry's place, and the distances on request."""
-        return replace(self._head, distances=self.distances) if Needs.DISTANCES in needs else self._head
+        return self._measured if Needs.DISTANCES in needs else self._head
+
+    @cached_property
+    def _measured(self) -> SoftmaxHead:
+        """The head with its distances."""
+        return replace(self._head, distances=self.distances)
 
     def own(self, needs: Needs = Needs.NOTHING) -> Allowances:
         """The pair's."""
-        return self._matched if Needs.MATCHED_GAPS in needs else self._envelope.plain
+        return self._own_matched if Needs.MATCHED_GAPS in needs else self._own
 
     def unit(self, needs: Needs = Needs.NOTHING) -> Allowances:
         """A ratio error of at most 1 everywhere."""
-        return self._uniform_matched if Needs.MATCHED_GAPS in needs else self._uniform
+        return self._unit_matched if Needs.MATCHED_GAPS in needs else self._unit
 
     @cached_property
-    def _uniform(self) -> Allowances:
-        return uniform_allowances(self._ends, None)
+    def _own(self) -> Allowances:
+        made = self._ordinary
+        return self._each.own if made is None else self._placed(made.own, lambda each, _: each.own)
 
     @cached_property
-    def _uniform_matched(self) -> Allowances:
-        return uniform_allowances(self._ends, (self.states.labels, self.top))
+    def _unit(self) -> Allowances:
+        made = self._ordinary
+        return self._each.unit if made is None else self._placed(made.unit, lambda each, _: each.unit)
+
+    @cached_property
+    def _own_matched(self) -> Allowances:
+        made = self._ordinary
+        if made is None:
+            return self._each.own_matched(self.top)
+        return self._placed(made.own_matched(self.top), ClassByClass.own_matched)
+
+    @cached_property
+    def _unit_matched(self) -> Allowances:
+        made = self._ordinary
+        if made is None:
+            return self._each.unit_matched(self.top)
+        return self._placed(made.unit_matched(self.top), ClassByClass.unit_matched)
+
+    def _placed(self, placed: Placed, form: Callable[[ClassByClass, Tensor], Allowances]) -> Allowances:
+        """Allowances of ordinary rows, and of all others as they are formed class by class."""
+        others = self._others(placed.ordinary)
+        if others is None:
+            return placed.allowances
+        rows, each = others
+        return placed.allowances.put(rows, form(each, self.top[rows]))
 
     def simple(self) -> Allowances:
         """Those of the pair's simple envelope, if it has one."""
         simple = simple_envelope(self.pair)
-        return self.own() if simple is None else OwnEnvelope(self._ends, simple).plain
+        return self.own() if simple is None else OwnEnvelope(self._each.ends, simple).plain
+
+
+def _put_head(head: SoftmaxHead, rows: Tensor, others: SoftmaxHead) -> SoftmaxHead:
+    """A head with that of some rows in its place."""
+    assert head.log_error is not None
+    assert others.log_error is not None
+    return replace(
+        head,
+        log_probabilities=head.log_probabilities.index_put((rows,), others.log_probabilities),
+        probabilities=head.pi.index_put((rows,), others.pi),
+        log_error=head.log_error.index_put((rows,), others.log_error),
+    )
 
 
 def simple_envelope(pair: Pair) -> Allowance | None:
     """An envelope that is cheaper than the pair's own and nowhere below it, if the pair names one."""
     simple: Allowance | None = getattr(pair, "simple_envelope", None)
     return simple
-
-
-def softmax_head(states: States, scores: Tensor, score_error: Float[Tensor, "queries classes"]) -> SoftmaxHead:
-    """From computed scores that are within `score_error` of those that are meant."""
-    # of a softmax of scores that are off, twice that; then its own roundings
-    return SoftmaxHead(
-        log_probabilities=log_softmax(scores),
-        target=states.labels,
-        gradient_scale=1 / states.temperature,
-        log_error=2 * score_error.amax(dim=1) + softmax_roundings(scores),
-    )
-
-
-def softmax_roundings(scores: Float[Tensor, "queries classes"]) -> Float[Tensor, " queries"]:
-    """What `log_softmax` may be off: roundings of differences of scores, of exponentials and their sum, of the log."""
-    return unit_roundoff(scores.dtype) * (4 * scores.abs().amax(dim=1) + 2 * scores.shape[1] + 40)
 
 
 def computable(states: States) -> tuple[States, Bool[Tensor, " queries"]]:

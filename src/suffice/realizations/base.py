@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from suffice.contracts.sensitivity import Sensitivity
 from suffice.numerics.outward import above, below
 from suffice.numerics.softmax import at_class
 from suffice.words import Departure, Scope
+
+Made = TypeVar("Made")
 
 __all__ = ["After", "Realization", "Realized", "Wording", "chunks_of"]
 
@@ -94,24 +96,27 @@ class After:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A contract at a realization's own allowances."""
+    """Bounds or a family that were formed for a contract."""
 
     contract: Contract
-    bounds: Bounds
+    made: Any
 
     def __getitem__(self, rows: Tensor) -> _Found:
-        return _Found(contract=self.contract, bounds=self.bounds[rows])
+        return _Found(contract=self.contract, made=self.made[rows])
 
 
 class Realized(ABC):
     """One realization at some states. Each part is formed when it is first asked for, and once.
 
     A subclass gives the head and two kinds of allowances: its own, and those of the unit family. Attributes are one
-    entry a state, so that `realized[rows]` takes along what is formed already; those that are not are in `_shared`.
+    entry a state, so that `realized[rows]` takes along what is formed already; those that are not are in `_shared`, or
+    in `_left_behind`.
     What is `after` the scores is zero unless it is set, and all states are inside unless `status` says otherwise.
     """
 
     _shared: ClassVar[frozenset[str]] = frozenset()
+    # attributes that are formed anew for some rows
+    _left_behind: ClassVar[frozenset[str]] = frozenset()
     # whether it is one softmax, which can be explained class by class, and in which words
     by_class: ClassVar[bool] = True
     wording: ClassVar[Wording] = Wording()
@@ -190,6 +195,8 @@ class Realized(ABC):
         """The same for some rows."""
         part = object.__new__(type(self))
         for name, value in vars(self).items():
+            if name in self._left_behind:
+                continue
             if isinstance(value, bool):
                 part.__dict__[name] = value
                 continue
@@ -219,12 +226,27 @@ class Realized(ABC):
         if allowances is not None:
             return self.completed(contract.bounds(self._asked_head(contract.needs), allowances))
         # formed once: a certificate and the last tier of a cascade ask the same
-        kept: _Found | None = vars(self).get(f"_found_{contract.name}")
+        return self.completed(self._once("bounds", contract, lambda: self._own_bounds(contract)))
+
+    def _own_bounds(self, contract: Contract) -> Bounds:
+        """The contract at its own allowances, before anything comes after the scores."""
+        return self._own_softmax(contract).at_one()
+
+    def _own_softmax(self, contract: Contract) -> SoftmaxFamily:
+        needs = contract.needs
+        return self._once(
+            "own",
+            contract,
+            lambda: SoftmaxFamily(contract=contract, head=self._asked_head(needs), unit=self.own(needs)),
+        )
+
+    def _once(self, what: str, contract: Contract, form: Callable[[], Made]) -> Made:
+        """What was formed for this contract, or is now."""
+        name = f"_found_{what}_{contract.name}"
+        kept: _Found | None = vars(self).get(name)
         if kept is None or kept.contract is not contract:
-            found = contract.bounds(self._asked_head(contract.needs), self.own(contract.needs))
-            kept = _Found(contract=contract, bounds=found)
-            vars(self)[f"_found_{contract.name}"] = kept
-        return self.completed(kept.bounds)
+            kept = vars(self)[name] = _Found(contract=contract, made=form())
+        return kept.made  # type: ignore[no-any-return]
 
     def completed(self, bounds: Bounds) -> Bounds:
         """A contract's bounds with what comes after the scores."""
@@ -256,13 +278,17 @@ class Realized(ABC):
 
     def own_family(self, contract: Contract) -> Family:
         """Multiples of all of its own allowances: their inverse is the headroom."""
-        return SoftmaxFamily(contract=contract, head=self._asked_head(contract.needs), unit=self.own(contract.needs))
+        return self._own_softmax(contract)
 
     def unit_family(self, contract: Contract) -> Family:
         """Multiples of the unit family, beside what is there anyway: their inverse is the tolerance."""
-        needs = contract.needs
-        head = self._asked_head(needs)
-        return SoftmaxFamily(contract=contract, head=head, unit=self.unit(needs), beside=self.beside(needs))
+
+        def form() -> SoftmaxFamily:
+            needs = contract.needs
+            head = self._asked_head(needs)
+            return SoftmaxFamily(contract=contract, head=head, unit=self.unit(needs), beside=self.beside(needs))
+
+        return self._once("unit", contract, form)
 
     def sensitivity(self, contract: Contract) -> Sensitivity:
         """How fast the bounds grow along the unit family, to first order."""

@@ -15,20 +15,25 @@ from suffice.pairs.base import Pair
 from suffice.realizations.geometry_error import GeometryError, feature_lengths
 from suffice.states import Geometry, States
 
-__all__ = ["class_distances", "smooth_slopes"]
+__all__ = ["DOMINATES", "NARROW", "class_distances", "product_roundings", "smooth_slopes"]
 
 # Below this radius A/x is its limit to all digits.
 _SMALL_RADIUS = 1e-100
 # Past this share of the mass the mean is so near the top class's vector that their distance is formed directly.
-_DOMINATES = 0.8
+DOMINATES = 0.8
 # And where the squares were widened by more than this before the root.
-_NARROW = 1e-9
+NARROW = 1e-9
 
 
 def smooth_slopes(geometry: Geometry, pair: Pair) -> Float[Tensor, "queries classes"]:
     """A(r_j)/r_j, by its limit at r_j = 0: a computed radius of 0 does not make the exact vector vanish."""
     radii = geometry.radii.clamp_min(_SMALL_RADIUS)
     return pair.ratio(geometry.nu, radii) / radii
+
+
+def product_roundings(states: States) -> float:
+    """Of sums of p + C terms, relative to the sizes of vectors; the directions' own error is that of p/2 + 10 terms."""
+    return 8 * (states.bank.dim + states.bank.num_classes + 32) * torch.finfo(torch.float64).eps
 
 
 def class_distances(
@@ -48,12 +53,11 @@ def class_distances(
     sides move by at most e^{2 omega} - 1 of distances between vectors if log-probabilities move by omega.
     """
     assert head.log_error is not None
-    log_pi, eps = head.log_probabilities, torch.finfo(slopes.dtype).eps
-    pi, error = log_pi.exp(), head.log_error
+    log_pi, error = head.log_probabilities, head.log_error
+    pi = log_pi.exp()
     # hhat_j is a sum of two vectors that may cancel: roundings are as large as their lengths
     size = slopes * (states.bank.concentrations + feature_lengths(states)[:, None])
-    # sums of p + C terms; the directions' own error is that of p/2 + 10 of them
-    gamma = 8 * (states.bank.dim + states.bank.num_classes + 32) * eps
+    gamma = product_roundings(states)
     # what the exact vector may be off the computed one but for roundings of its size
     away = slope_error * off.high
     rho = _by_squares(states, geometry, off, slopes, size, pi, gamma)
@@ -64,7 +68,7 @@ def class_distances(
     peak, top = pi.max(dim=1)
     unit = at_class(size, top) + (pi * size).sum(dim=1)
     widened = gamma * unit**2 + at_class(slopes, top) ** 2 * at_class(off.of_gap, top)
-    rough = (peak > _DOMINATES) | ~(widened <= _NARROW * at_class(rho, top) ** 2)
+    rough = (peak > DOMINATES) | ~(widened <= NARROW * at_class(rho, top) ** 2)
     rows = rough.nonzero().squeeze(1)
     if len(rows):
         if len(rows) == len(pi):

@@ -17,12 +17,16 @@ from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.numerics.outward import above, below
 from suffice.numerics.softmax import class_mask, without
 from suffice.pairs.base import Pair
+from suffice.pairs.debye import DebyePair
+from suffice.realizations.analytic import Analytic, AnalyticRealized
 from suffice.realizations.base import After, Realization, Realized
+from suffice.realizations.executed.realization import ExecutedRealized
 from suffice.realizations.linear import RealizedHead
 from suffice.realizations.shorthand import realization_of
+from suffice.states import States
 from suffice.words import Scope
 
-__all__ = ["Filtered", "FilteredRealized", "Residuals", "residuals_of"]
+__all__ = ["Filtered", "FilteredRealized", "Residuals", "residuals_of", "what_is_filtered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +34,9 @@ class Filtered:
     """Residuals pi_j - 1_y below `threshold` are left out of the gradient; all else is as without.
 
     With `truncated`, it is the classes with pi_j below it that are left out of the softmax itself, never the label:
-    loss and probabilities change as well. `of` is what is filtered: a pair or a realization; for head states, the head
-    as it is stored. The filter's own decisions are taken at numbers that may be rounded: a class that could be left out
-    counts as left out.
+    loss and probabilities change as well. `of` is what is filtered: a pair or a realization; without one the head as it
+    is stored, or a von Mises-Fisher objective's second order. The filter's own decisions are taken at numbers that may
+    be rounded: a class that could be left out counts as left out.
 
     >>> Filtered(2**-12).words
     'residuals below 0.000244 left out'
@@ -45,6 +49,9 @@ class Filtered:
     def __post_init__(self) -> None:
         if not self.threshold >= 0:
             raise ValueError(f"Expected threshold >= 0, but got {self.threshold}")
+        if isinstance(self.of, Filtered):
+            # the second would see residuals that the first has changed
+            raise TypeError("Expected something that is not filtered yet, but got a filter; take the larger threshold")
 
     @property
     def scope(self) -> Scope:
@@ -59,18 +66,21 @@ class Filtered:
         return f"{what} below {self.threshold:.3g} left out" + (f" of {inner}" if inner else "")
 
     def record(self) -> dict[str, Any]:
-        """Threshold and kind, and the record of what is filtered."""
-        record = getattr(self.of, "record", None)
-        inner = record() if callable(record) else getattr(self.of, "name", None)
-        return {"name": "filtered", "threshold": self.threshold, "truncated": self.truncated, "of": inner}
+        """Threshold and kind, and the record of what is filtered, if that is given."""
+        of = self.of if self.of is None or isinstance(self.of, Realization) else Analytic(self.of)
+        inner = None if of is None else of.record()
+        return {"name": "filtered", "threshold": float(self.threshold), "truncated": self.truncated, "of": inner}
 
     def at(self, states: Any) -> Realized:
         """What is filtered at some states, with what the filter adds."""
-        made = realization_of(self.of, states=states).at(states)
-        if not made.by_class:
-            raise TypeError(f"Expected states of one softmax, but got {type(states).__name__}")
+        made = what_is_filtered(self.of, states).at(states)
         threshold = torch.full_like(made.like, self.threshold)
         return FilteredRealized(made, threshold, truncated=self.truncated)
+
+
+def what_is_filtered(of: Pair | Realization | None, states: Any) -> Realization:
+    """What is given, or what stands for none: the head as stored, or a von Mises-Fisher objective's second order."""
+    return realization_of(DebyePair() if of is None and isinstance(states, States) else of, states=states)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,19 +161,41 @@ def residuals_of(made: Realized) -> Residuals:
     rest = without(log_pi, y, -torch.inf).logsumexp(dim=1)
     log_g = log_pi.scatter(1, y[:, None], rest[:, None])
     more = omega + (log_pi.shape[1] + 64 + rest.abs()) * torch.finfo(log_pi.dtype).eps
-    low = below(torch.exp(log_g - more[:, None]), 64)
+    low = _as_executed(made, below(torch.exp(log_g - more[:, None]), 64))
     high = above(torch.exp(log_g + more[:, None]), 64, positive=log_g > -torch.inf)
-    top, of_top = log_pi.argmax(dim=1), log_pi.amax(dim=1)
-    sure = torch.where(top == y, torch.inf, below(torch.exp(of_top - more), 64))
+    # the label is never cut off
+    top = log_pi.argmax(dim=1)
+    sure = torch.where(top == y, torch.inf, low.gather(1, top[:, None])[:, 0])
     return Residuals(
         low=low.nan_to_num(nan=0.0),
         high=high.clamp_max(1.0).nan_to_num(nan=1.0),
         lengths=_class_lengths(made),
         label=class_mask(y, log_pi.shape[1]),
         top=sure.nan_to_num(nan=0.0),
-        scale=head.gradient_scale,
+        scale=_scale(made),
         slack=more,
     )
+
+
+def _scale(made: Realized) -> Float[Tensor, " queries"]:
+    """The gradient's scale; in the weights' coordinate the vector in use may be longer than the exact one."""
+    scale = made.head().gradient_scale
+    if _class_lengths(made) is not None:
+        return scale
+    return above(scale * (1 + made.own().a.amax(dim=1)), 4)
+
+
+@singledispatch
+def _as_executed(made: Realized, low: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries classes"]:
+    """Lower ends of the residuals that a filter sees: those of the program's own log-probabilities."""
+    del made
+    return low
+
+
+@_as_executed.register(ExecutedRealized)
+def _of_weights(made: ExecutedRealized, low: Float[Tensor, "queries classes"]) -> Float[Tensor, "queries classes"]:
+    """The executed weights are seen. Rounding is monotone: one below the rounded threshold is below the threshold."""
+    return torch.minimum(low, made.executed.weights.abs().double())
 
 
 @singledispatch
@@ -180,13 +212,30 @@ def _of_rows(made: RealizedHead) -> Float[Tensor, "queries classes"] | None:
     return made.vectors.lengths.expand(len(made.states), -1)
 
 
+@_class_lengths.register(AnalyticRealized)
+@_class_lengths.register(ExecutedRealized)
+def _of_radii(made: AnalyticRealized | ExecutedRealized) -> Float[Tensor, "queries classes"] | None:
+    """|h_j| = R(r_j) < r_j/(nu + s), which grows with r_j, and is below 1; the pair's is an allowance more at most."""
+    nu, r = made.geometry.nu, made.off.high
+    ratio = above(r / (nu + torch.sqrt(r * r + nu * nu)), 16, positive=r > 0).clamp_max(1.0)
+    return above(made.own().a + ratio, 2)
+
+
 class FilteredRealized(Realized):
     """Another realization with thresholds, one a state."""
 
-    _shared = frozenset({"truncating"})
+    _shared = frozenset({"truncating", "wording"})
 
     def __init__(self, made: Realized, threshold: Float[Tensor, " queries"], *, truncated: bool = False) -> None:
+        if not made.by_class:
+            raise TypeError(f"Expected states of one softmax, but got {type(made.states).__name__}")
+        if truncated and isinstance(made, ExecutedRealized):
+            raise TypeError(
+                "Expected a formula or a head to truncate, but got an executed program: the sums of a softmax that is "
+                "cut off have other roundings than those that are bounded"
+            )
         self.made, self.threshold, self.truncating = made, threshold, truncated
+        self.wording = made.wording  # type: ignore[misc]
         self.states, self.status = made.states, made.status
         self.residuals = residuals_of(made)
         self._set()
@@ -214,6 +263,11 @@ class FilteredRealized(Realized):
         other.threshold = threshold
         other._set()
         return other
+
+    @property
+    def unit_words(self) -> str:
+        """Those of what is filtered."""
+        return self.made.unit_words
 
     def head(self, needs: Needs = Needs.NOTHING) -> SoftmaxHead:
         """That of what is filtered."""

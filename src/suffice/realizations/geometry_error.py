@@ -42,7 +42,7 @@ class GeometryError:
     s_r: Float[Tensor, "queries classes"]
     s_k: Float[Tensor, " classes"]
 
-    def __getitem__(self, rows: Tensor) -> GeometryError:
+    def __getitem__(self, rows: Tensor | slice) -> GeometryError:
         """That of some rows."""
         of_gap, low, high, s_r = (x[rows] for x in (self.of_gap, self.low, self.high, self.s_r))
         return replace(self, of_gap=of_gap, low=low, high=high, s_r=s_r)

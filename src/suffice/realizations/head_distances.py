@@ -9,10 +9,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from suffice.contracts.bounds import SoftmaxHead
-from suffice.contracts.plain import exclusive
 from suffice.numerics.outward import SOME, above
 from suffice.numerics.rounding import gamma, unit_roundoff
-from suffice.numerics.softmax import without
+from suffice.numerics.softmax import exclusive, without
 from suffice.objectives.rows import ClassRows
 
 __all__ = ["hidden_distances", "weight_distances"]

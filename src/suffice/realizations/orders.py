@@ -7,7 +7,6 @@ c_n times sums of powers of 1/s(r) and 1/s(k) that go from one order to the next
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -19,17 +18,18 @@ from suffice.contracts.family import SoftmaxFamily
 from suffice.numerics.compensated import squared_radius
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import smallest_normal, unit_roundoff
-from suffice.numerics.softmax import log_softmax
+from suffice.numerics.softmax import softmax
 from suffice.pairs import ladder
 from suffice.pairs.base import Pair
 from suffice.pairs.constants import UNIFORM, closed_form_constant
 from suffice.pairs.roundings import formula_roundings
-from suffice.realizations.analytic import AnalyticRealized, softmax_roundings
+from suffice.realizations.analytic import AnalyticRealized
+from suffice.realizations.class_by_class import softmax_roundings
 from suffice.realizations.endpoints import FEW
 from suffice.realizations.geometry_error import GeometryError
 from suffice.states import Geometry
 
-__all__ = ["Ladder", "block", "ladder_at", "picked"]
+__all__ = ["Ladder", "ladder_at", "picked"]
 
 _DTYPE = torch.float64
 
@@ -85,8 +85,10 @@ def ladder_at(realized: AnalyticRealized, orders: tuple[int, ...], unit: int) ->
     if bool(realized.outside.any()):
         error = torch.where(realized.outside, torch.inf, error)
     count, flat = len(scores), scores.flatten(0, 1)
+    log_pi, pi = softmax(flat)
     head = SoftmaxHead(
-        log_probabilities=log_softmax(flat),
+        log_probabilities=log_pi,
+        probabilities=pi,
         target=states.labels.repeat(count),
         gradient_scale=(1 / states.temperature).repeat(count),
         log_error=2 * error.flatten() + softmax_roundings(flat),
@@ -96,17 +98,7 @@ def ladder_at(realized: AnalyticRealized, orders: tuple[int, ...], unit: int) ->
 
 def picked(realized: AnalyticRealized, rows: Tensor, pair: Pair) -> AnalyticRealized:
     """Some rows under a pair, at the geometry that there is; nothing else is taken along."""
-    return realized.under(pair) if len(rows) == len(realized) else _some(realized, rows, pair)
-
-
-def block(realized: AnalyticRealized, rows: slice) -> AnalyticRealized:
-    """Some rows that follow each other, without copying: nothing but the geometry is taken along."""
-    return _some(realized, rows, realized.pair)
-
-
-def _some(realized: AnalyticRealized, rows: Any, pair: Pair) -> AnalyticRealized:
-    off, geometry = realized.off[rows], realized.geometry[rows]
-    return AnalyticRealized(realized.states[rows], pair, geometry, off, realized.outside[rows])
+    return (realized if len(rows) == len(realized) else realized.part(rows)).under(pair)
 
 
 def _shared(geometry: Geometry) -> tuple[_Shared, Float[Tensor, "queries classes"]]:

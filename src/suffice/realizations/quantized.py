@@ -14,7 +14,7 @@ from torch import Tensor
 
 from suffice.numerics.checks import Real, finite
 from suffice.numerics.outward import above
-from suffice.objectives.linear import HeadStates, LinearHead
+from suffice.objectives.linear import HeadStates, LinearHead, hidden_vectors
 from suffice.objectives.rows import ClassRows
 from suffice.realizations.linear import RealizedHead
 from suffice.realizations.quantized_rows import StoredRows, quantize
@@ -238,8 +238,10 @@ class Quantized:
         """A search over all states; where the hidden vector is zero the scores are the biases."""
         h = _hidden(self.head, hidden)
         some = h.any(dim=1)
-        parts = [search(Batch(self._scaled, part)) for part in h[some].split(self._screen.rows_at_once()) if len(part)]
-        if bool(some.all()):
+        whole = bool(some.all())
+        kept = h if whole else h[some]
+        parts = [search(Batch(self._scaled, part)) for part in kept.split(self._screen.rows_at_once()) if len(part)]
+        if whole:
             return _gathered(parts)
         top, tie = top_of_biases(self.head.bias, k or 1)
         index = top.expand(len(h), -1).clone() if k else top.expand(len(h)).clone()
@@ -293,20 +295,22 @@ class Quantized:
 
 def _hidden(head: LinearHead, value: Real, name: str = "hidden") -> Float[Tensor, "queries dim"]:
     """Hidden vectors in float64, at least one."""
-    h = HeadStates(head, value).hidden
+    h = hidden_vectors(head, value)
     if not len(h):
         raise ValueError(f"Expected at least one vector in {name}, but got none")
     return h
 
 
 def _gathered(parts: list[Found]) -> Screened:
-    index = torch.cat([x.index for x in parts])
-    return Screened(
-        index=index,
-        exact_rows=torch.cat([x.exact_rows for x in parts]),
-        ties=torch.cat([x.ties for x in parts]),
-        certified=torch.ones(len(index), dtype=torch.bool),
-    )
+    found = parts[0]
+    if len(parts) > 1:
+        found = Found(
+            index=torch.cat([x.index for x in parts]),
+            exact_rows=torch.cat([x.exact_rows for x in parts]),
+            ties=torch.cat([x.ties for x in parts]),
+        )
+    certified = torch.ones(len(found.index), dtype=torch.bool)
+    return Screened(index=found.index, exact_rows=found.exact_rows, ties=found.ties, certified=certified)
 
 
 def _same_head(one: LinearHead, other: LinearHead) -> bool:

@@ -17,8 +17,7 @@ from suffice.numerics.records import joined
 from suffice.objectives.base import Objective
 from suffice.pairs.base import Pair
 from suffice.realizations.base import Realization
-from suffice.realizations.filtered import FilteredRealized
-from suffice.realizations.shorthand import realization_of
+from suffice.realizations.filtered import FilteredRealized, what_is_filtered
 from suffice.words import Outcome
 
 __all__ = ["FilterThreshold", "filter_threshold"]
@@ -53,7 +52,7 @@ def filter_threshold(
     is returned, whatever the search has passed.
     """
     budgets.check(len(states))
-    chosen, realization = contract_named(contract), realization_of(of, states=states)
+    chosen, realization = contract_named(contract), what_is_filtered(of, states)
     parts, start = [], 0
     for part in states.chunks():
         made = realization.at(part)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from typing import Any
+
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from suffice.contracts.base import Series
+from suffice.contracts.base import Flags, Scalars, Series
 from suffice.tolerances.bracket import RELATIVE_WIDTH, Inverse
 
 __all__ = ["settle"]
 
 # Enough for full accuracy from any start that is admitted; evaluations on scalars cost little.
 _SECANT_STEPS = 4
+# A step that is this small is the last one: what it leaves is of the size of its square.
+_LAST_STEP = 1e-8
 # The accepted end is this far below the root, relatively: past the rounding of the bounds, so that it is accepted.
 _BELOW = 2e-13
 # Starts further away than this are left to direct evaluation.
@@ -32,30 +38,44 @@ def settle(
     1e-9 of it is rejected by a lower enclosure (lowered by the slack): both then hold in exact arithmetic. The secant
     method in (log b, log load) that finds the ends proves nothing, and a row where it fails is just not settled.
     """
-    names = list(budgets)
+    limits = {name: limit.numpy(force=True) for name, limit in budgets.items()}
+    beyond = slack.numpy(force=True)
+    # what overflows in rows that are not usable settles nothing
+    with np.errstate(all="ignore"):
+        low, high, binding, settled = _settle(series, limits, beyond)
 
-    def load(b: Tensor) -> Tensor:
-        # the slack of the series, and the two that a direct evaluation adds (6.12b)
-        enclosures = zip(names, series.enclosures(names, b), strict=True)
-        shares = [enclosure.upper * (1 + 3 * slack) / budgets[name] for name, enclosure in enclosures]
-        return torch.stack(shares).amax(dim=0)
+    def there(values: Scalars | Flags) -> Tensor:
+        return torch.from_numpy(values).to(slack.device)
+
+    inverse = Inverse(accepted=there(low), rejected=there(high), binding=there(binding), evaluations=_SECANT_STEPS + 3)
+    return inverse, there(settled)
+
+
+def _settle(series: Series, limits: dict[str, Scalars], slack: Scalars) -> tuple[Scalars, Scalars, Any, Flags]:
+    """Accepted and rejected ends, which budget rejects, and the rows that this settles."""
+    # the slack of the series, and the two that a direct evaluation adds (6.12b)
+    raised = {name: (1 + 3 * slack) / limit for name, limit in limits.items()}
+
+    def load(b: Scalars) -> Scalars:
+        return reduce(np.maximum, [series.end(name, b, upper=True) * factor for name, factor in raised.items()])
 
     slopes = series.slopes()
-    start = torch.stack([budgets[name] / slopes[name] for name in names]).amin(dim=0)
-    usable = series.usable() & torch.isfinite(start) & (start > 0) & series.near(start, _FARTHEST_START)
-    usable &= torch.stack([budgets[name] for name in names]).amin(dim=0) >= _LEAST_BUDGET
-    b = torch.where(usable, start, 1.0)
-    error = torch.log(load(b))
-    power = torch.ones_like(error)
+    start = reduce(np.minimum, [limit / slopes[name] for name, limit in limits.items()])
+    usable = series.usable() & np.isfinite(start) & (start > 0) & series.near(start, _FARTHEST_START)
+    usable &= reduce(np.minimum, list(limits.values())) >= _LEAST_BUDGET
+    b = np.where(usable, start, 1.0)
+    error = np.log(load(b))
+    power = np.ones_like(error)
     for _ in range(_SECANT_STEPS):
         step = -error / power
-        b = b * torch.exp(step)
-        following = torch.log(load(b))
-        power = torch.where(step.abs() > 1e-7, (following - error) / step, power).clamp(0.5, 2)
+        b = b * np.exp(step)
+        if not (np.abs(step) > _LAST_STEP)[usable].any():
+            break
+        following = np.log(load(b))
+        power = np.clip(np.where(np.abs(step) > 1e-7, (following - error) / step, power), 0.5, 2)
         error = following
     low = b * (1 - _BELOW)
     high = low * (1 + 0.99 * RELATIVE_WIDTH)
-    enclosures = zip(names, series.enclosures(names, high), strict=True)
-    lowest, binding = torch.stack([e.lower * (1 - slack) / budgets[name] for name, e in enclosures]).max(dim=0)
-    settled = usable & (load(low) <= 1) & (lowest > 1) & (low > 0) & series.near(high, _FARTHEST)
-    return Inverse(accepted=low, rejected=high, binding=binding, evaluations=_SECANT_STEPS + 3), settled
+    ends = np.stack([series.end(name, high, upper=False) * (1 - slack) / limit for name, limit in limits.items()])
+    settled = usable & (load(low) <= 1) & (ends.max(axis=0) > 1) & (low > 0) & series.near(high, _FARTHEST)
+    return low, high, ends.argmax(axis=0), settled

@@ -13,11 +13,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.contracts.bounds import SoftmaxHead
-from suffice.contracts.plain import exclusive
 from suffice.numerics.compensated import safe_length
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import unit_roundoff
-from suffice.numerics.softmax import at_class, without
+from suffice.numerics.softmax import at_class, exclusive, without
 from suffice.objectives.contrastive import combine
 from suffice.pairs import ladder
 from suffice.pairs.constants import closed_form_constant

@@ -13,7 +13,6 @@ from suffice.contracts.bounds import SoftmaxHead
 from suffice.numerics.outward import MANY, above
 from suffice.objectives.supervised import SupervisedStates
 from suffice.realizations.analytic import AnalyticRealized, computable
-from suffice.realizations.orders import block
 from suffice.states import States
 from suffice.truth.errors import ActualErrors, actual_errors, errors_of
 from suffice.truth.geometry import ExactBank
@@ -74,7 +73,7 @@ def next_terms_of(realized: AnalyticRealized, order: int, head: SoftmaxHead) -> 
     parts = []
     for start in range(0, len(realized), rows):
         some = slice(start, start + rows)
-        part = block(realized, some)
+        part = realized.part(some)
         found = errors_of(part.states, order, part.geometry, part.off, head[some])  # type: ignore[index]
         parts.append(_ranges(found, part.outside))
     return {

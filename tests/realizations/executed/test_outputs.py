@@ -18,7 +18,7 @@ from suffice.contracts.geometry import GEOMETRY
 from suffice.numerics.formats import FORMATS, format_of
 from suffice.numerics.rounding import smallest_normal, ulps, unit_roundoff
 from suffice.objectives.contrastive import combine
-from suffice.realizations.analytic import softmax_head
+from suffice.realizations.class_by_class import softmax_head
 from suffice.realizations.executed import outputs
 from suffice.realizations.executed.placed import Placed
 from suffice.realizations.executed.program import Executed, execute

@@ -8,7 +8,7 @@ from flint import arb, ctx
 
 import suffice as sf
 from suffice.numerics.rounding import unit_roundoff
-from suffice.realizations.analytic import softmax_head
+from suffice.realizations.class_by_class import softmax_head
 from suffice.realizations.executed.placed import Placed
 from suffice.realizations.executed.program import Executed, execute
 from suffice.realizations.executed.realization import executed_geometry

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import suffice as sf
-from suffice.realizations.screening.units import Batch, ScaledHead, times_power
+from suffice.realizations.screening.units import Batch, ScaledHead, times_power, unit_lengths
 from tests.reference.rational_heads import rational_scores
 from tests.support.screened_heads import KINDS, hard_head
 
@@ -58,7 +58,42 @@ def test_signs_of_differences() -> None:
     noise = torch.tensor([[0.0, -(2.0**-60), 3.0]], dtype=torch.float64)
     noisy = Batch(ScaledHead(head), one.double(), noise, torch.ones(1, dtype=torch.float64))
     assert noisy.compare(0, 1, 0) == 0
-    assert batch.same_rows(0, torch.tensor([1, 2])).tolist() == [False, False]
+
+
+def test_classes_that_are_alike() -> None:
+    """The same row where the vector is not zero, the same bias, and no noise."""
+    w = torch.tensor([[1.0, 2.0], [1.0, 3.0], [0.0, 2.0], [1.0, 2.0], [1.0, 2.0]])
+    head = sf.LinearHead(w, torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0]))
+    hidden = torch.tensor([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    batch, every = Batch(ScaledHead(head), hidden), torch.arange(5)
+    groups = {state: batch.alike(state, every) for state in range(3)}
+    assert [x == groups[0][0] for x in groups[0]] == [True, False, False, True, False]
+    assert len(set(groups[0])) == 4
+    assert groups[1][0] == groups[1][1] == groups[1][3]
+    assert len(set(groups[1])) == 3
+    assert groups[2][0] == groups[2][2] == groups[2][3]
+    assert len(set(groups[2])) == 3
+    assert batch.alike(0, every[1:3])[0] != batch.alike(0, every[1:3])[1]
+    one = torch.ones(3, dtype=torch.float64)
+    noisy = Batch(ScaledHead(head), hidden, torch.zeros(3, 5, dtype=torch.float64), one)
+    assert noisy.alike(0, every) == [0, 1, 2, 3, 4]
+    # the sign of a difference has the terms where the vector is not zero, all of them
+    assert [batch.compare(1, 0, 1), batch.compare(2, 0, 1), batch.compare(2, 0, 2), batch.compare(1, 4, 0)] == [
+        0,
+        -1,
+        0,
+        1,
+    ]
+
+
+@pytest.mark.parametrize("size", [1.0, 2.0**-400, 2.0**-520, 2.0**-1070])
+def test_lengths_are_from_above(size: float) -> None:
+    x = torch.randn(5, 7, generator=torch.Generator().manual_seed(2), dtype=torch.float64) * size
+    found = unit_lengths(x)
+    for row, length in zip(x.tolist(), found.tolist(), strict=True):
+        assert sum(Fraction(v) ** 2 for v in row) <= Fraction(length) ** 2
+    if size == 1.0:
+        assert torch.allclose(found, x.norm(dim=1), rtol=1e-12)
 
 
 def test_short_only_where_products_are_exact() -> None:

@@ -18,8 +18,9 @@ from suffice.numerics.compensated import squared_radius
 from suffice.numerics.formats import name_of, smallest_normal
 from suffice.objectives.contrastive import radial_slopes
 from suffice.pairs.debye import DebyePair
-from suffice.realizations.analytic import Analytic, pair_name, simple_envelope, softmax_head, zeroed
+from suffice.realizations.analytic import Analytic, pair_name, simple_envelope, zeroed
 from suffice.realizations.base import Realized
+from suffice.realizations.class_by_class import softmax_head
 from suffice.realizations.distances import class_distances
 from suffice.realizations.endpoints import Endpoints, OwnEnvelope, uniform_allowances
 from suffice.realizations.executed.envelope import computed_envelope

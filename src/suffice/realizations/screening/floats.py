@@ -17,6 +17,8 @@ __all__ = ["float_candidates", "narrowed"]
 # A block of scores has about this many entries.
 _ENTRIES = 33_554_432
 _ROWS = 4096
+# So many candidates, and so many a state, are evaluated in float64 right away.
+_FEW, _FEW_EACH = 64, 4
 
 
 def float_candidates(batch: Batch, states: Int[Tensor, " some"]) -> Pairs:
@@ -36,7 +38,8 @@ def narrowed(batch: Batch, pairs: Pairs) -> Pairs:
     Half of what float64 reads: worth it where there are many. For products alone.
     """
     states, classes, scaled = pairs.states, pairs.classes, batch.scaled
-    if len(states) <= 2 * len(batch) or _dtype(batch) == torch.float64 or scaled.head.weight.dtype != torch.float32:
+    few = len(states) <= _FEW + _FEW_EACH * len(batch)
+    if few or _dtype(batch) == torch.float64 or scaled.head.weight.dtype != torch.float32:
         return pairs
     h, dim = batch.h.float(), scaled.head.dim
     scores = torch.empty(len(states), dtype=torch.float32)

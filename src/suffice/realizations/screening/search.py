@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cmp_to_key
+from heapq import nsmallest
 from itertools import pairwise
 
 import torch
@@ -79,33 +80,32 @@ def argmax_among(batch: Batch, pairs: Pairs) -> Found:
     best = best.scatter_reduce(0, states, exact.value - exact.error, "amax")
     live = exact.value + exact.error >= best[states]
     s, c = states[live], classes[live]
+    rows = torch.bincount(states, minlength=count)
+    ties = torch.zeros(count, dtype=torch.bool)
+    if torch.equal(s, torch.arange(count)):
+        return Found(index=c, exact_rows=rows, ties=ties)
     ours = torch.full((count,), -1, dtype=torch.int64)
     first = torch.full((count,), batch.scaled.head.num_classes).scatter_reduce(0, s, c, "amin")
     last = ours.scatter_reduce(0, s, c, "amax")
     index = torch.where(last >= 0, first, -1)
-    ties = torch.zeros(count, dtype=torch.bool)
     for state in (first < last).nonzero()[:, 0].tolist():
         index[state], ties[state] = _settled(batch, state, c[s == state].sort().values)
-    rows = torch.bincount(states, minlength=count)
     return Found(index=index, exact_rows=rows, ties=ties)
 
 
 def _settled(batch: Batch, state: int, classes: Int[Tensor, " some"]) -> tuple[int, bool]:
     """The lowest of the classes with the largest score, by exact sums, and whether there is another such class."""
-    best, rest, tie = int(classes[0]), classes[1:], False
-    while len(rest):
-        if batch.noise is None:
-            same = batch.same_rows(best, rest)
-            tie = tie or bool(same.any())
-            rest = rest[~same]
-            if not len(rest):
-                break
-        sign = batch.compare(state, int(rest[0]), best)
+    groups: dict[int, list[int]] = {}
+    for number, each in zip(batch.alike(state, classes), classes.tolist(), strict=True):
+        groups.setdefault(number, []).append(each)
+    (best, *more), *rest = groups.values()
+    tie = bool(more)
+    for other, *more in rest:
+        sign = batch.compare(state, other, best)
         if sign > 0:
-            best, tie = int(rest[0]), False
+            best, tie = other, bool(more)
         elif sign == 0:
             tie = True
-        rest = rest[1:]
     return best, tie
 
 
@@ -140,8 +140,11 @@ def _sorted(batch: Batch, state: int, classes: Tensor, value: Tensor, error: Ten
     live = value + error >= low
     c, lowest, highest = classes[live].tolist(), (value - error)[live].tolist(), (value + error)[live].tolist()
     found: dict[tuple[int, int], int] = {}
+    number = batch.alike(state, classes[live])
 
     def sign(i: int, j: int) -> int:
+        if number[i] == number[j]:
+            return 0
         if lowest[i] > highest[j]:
             return 1
         if highest[i] < lowest[j]:
@@ -153,6 +156,6 @@ def _sorted(batch: Batch, state: int, classes: Tensor, value: Tensor, error: Ten
     def before(i: int, j: int) -> int:
         return -sign(i, j) or c[i] - c[j]
 
-    order = sorted(range(len(c)), key=cmp_to_key(before))
-    tie = any(sign(i, j) == 0 for i, j in pairwise(order[: k + 1]))
+    order = nsmallest(k + 1, range(len(c)), key=cmp_to_key(before))
+    tie = any(sign(i, j) == 0 for i, j in pairwise(order))
     return [c[i] for i in order[:k]], tie

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.numerics.exact_signs import sign_of_products
@@ -16,13 +16,17 @@ from suffice.numerics.rounding import gamma, smallest_normal
 from suffice.objectives.linear import LinearHead
 from suffice.objectives.rows import row_lengths
 
-__all__ = ["Batch", "ScaledHead", "times_power"]
+__all__ = ["Batch", "ScaledHead", "times_power", "unit_lengths"]
 
 _TINY = smallest_normal(torch.float64)
 # Rows within 2^-60 and 2^60 are used as they are.
 _PLAIN_EXPONENT = 60
 # Units are no smaller: half of the power is still a number.
 _LEAST_UNIT = -2040
+# Powers of two with exponents within these are normal numbers.
+_ONE_STEP = 1000
+# Squares that underflow are together below the square of this.
+_LEAST_LENGTH = 2.0**-500
 # Rows are gathered in pieces of about this many entries.
 _PIECE_ENTRIES = 4_194_304
 
@@ -34,9 +38,23 @@ def times_power(x: Tensor, exponent: Int[Tensor, ...] | int) -> Tensor:
     return x * torch.exp2(half.double()) * torch.exp2((e - half).double())
 
 
-def _exponent_above(x: Tensor) -> Int[Tensor, ...]:
+def _exponent_above(x: float) -> int:
     """The least e with |x| < 2^e; very low for zero."""
-    return torch.where(x == 0, -2200, torch.frexp(x)[1].long())
+    return math.frexp(x)[1] if x else -2200
+
+
+def _each_times_power(x: Float[Tensor, "some dim"], exponents: list[int]) -> Float[Tensor, "some dim"]:
+    """`times_power` with an exponent a row: in one step where all powers are numbers."""
+    if max(map(abs, exponents), default=0) > _ONE_STEP:
+        return times_power(x, torch.tensor(exponents)[:, None])
+    return x * torch.tensor([math.ldexp(1.0, e) for e in exponents], dtype=torch.float64)[:, None]
+
+
+def unit_lengths(x: Float[Tensor, "some dim"]) -> Float[Tensor, " some"]:
+    """Lengths from above of vectors whose entries, each with one rounding, are of size 2^500 at most."""
+    # beside that one: a square, p - 1 sums, a root and the sum here
+    found: Tensor = torch.linalg.vector_norm(x, dim=1)
+    return above(found, x.shape[1] + 12) + _LEAST_LENGTH
 
 
 class ScaledHead:
@@ -45,9 +63,9 @@ class ScaledHead:
     def __init__(self, head: LinearHead) -> None:
         self.head = head
         low, high = torch.aminmax(head.weight)
-        peak = torch.maximum(low.abs(), high.abs()).double()
-        exponent = int(_exponent_above(peak))
-        self.exponent = 0 if abs(exponent) <= _PLAIN_EXPONENT or float(peak) == 0 else exponent
+        peak = max(abs(low.item()), abs(high.item()))
+        exponent = _exponent_above(peak)
+        self.exponent = 0 if abs(exponent) <= _PLAIN_EXPONENT or peak == 0 else exponent
         self.biased = bool((head.bias != 0).any())
         # products of two numbers of 24 bits are exact in float64
         self.short_rows = head.weight.dtype != torch.float64
@@ -56,6 +74,12 @@ class ScaledHead:
         """Some rows in these units."""
         rows = self.head.rows(classes)
         return rows if self.exponent == 0 else times_power(rows, -self.exponent)
+
+    @cached_property
+    def bias_exponent(self) -> int:
+        """The least unit of scores with these biases."""
+        finite = torch.where(self.head.masked, 0.0, self.head.bias).abs().amax()
+        return max(_exponent_above(finite.item()), _LEAST_UNIT)
 
     @cached_property
     def lengths(self) -> Float[Tensor, " classes"]:
@@ -75,7 +99,8 @@ class Batch:
     """Some hidden vectors against a head, with noise times temperature added to the scores or not.
 
     A state's scores are in units of 2^e, e least such that rows times h, biases and noise are all of size p at most:
-    `factor` is what the product of scaled rows and scaled h is multiplied by, 1 unless a bias or the noise is larger.
+    `factor` is what the product of scaled rows and scaled h is multiplied by, 1 unless a bias or the noise is larger or
+    the unit the least there is.
     """
 
     def __init__(
@@ -86,23 +111,28 @@ class Batch:
         temperature: Float[Tensor, " queries"] | None = None,
     ) -> None:
         self.scaled, self.hidden, self.noise, self.temperature = scaled, hidden, noise, temperature
-        head = scaled.head
-        own = _exponent_above(hidden.abs().amax(dim=1))
-        self.h = times_power(hidden, -own.clamp_min(-1074)[:, None])
-        self.length = row_lengths(self.h)
-        product = own + scaled.exponent
-        unit = product
-        if scaled.biased:
-            finite = torch.where(head.masked, 0.0, head.bias).abs().amax()
-            unit = torch.maximum(unit, _exponent_above(finite))
+        own = [_exponent_above(x) for x in hidden.abs().amax(dim=1).tolist()]
+        self.h = _each_times_power(hidden, [-max(e, -1074) for e in own])
+        self.length = unit_lengths(self.h)
+        product = [e + scaled.exponent for e in own]
+        unit = [max(e, scaled.bias_exponent) for e in product]
         if noise is not None:
             assert temperature is not None
-            unit = torch.maximum(unit, _exponent_above((noise * temperature[:, None]).abs().amax(dim=1)))
-        self.unit = unit.clamp_min(_LEAST_UNIT)
-        self.factor = times_power(torch.ones_like(self.length), (product - self.unit).clamp_min(-1200))
+            added = (noise * temperature[:, None]).abs().amax(dim=1).tolist()
+            unit = [max(e, _exponent_above(x)) for e, x in zip(unit, added, strict=True)]
+        self.unit = torch.tensor(unit)
+        self._shift = [e - u for e, u in zip(product, unit, strict=True)]
+        # whether scores are in other units than products
+        self.shifted = any(self._shift)
 
     def __len__(self) -> int:
         return len(self.hidden)
+
+    @cached_property
+    def factor(self) -> Float[Tensor, " queries"]:
+        """From units of products to units of scores."""
+        ones = torch.ones_like(self.length)
+        return times_power(ones, torch.tensor(self._shift).clamp_min(-1200)) if self.shifted else ones
 
     @property
     def plain(self) -> bool:
@@ -118,7 +148,7 @@ class Batch:
     @cached_property
     def reach(self) -> Float[Tensor, " queries"]:
         """|h| in the units of the scores: an error of a row moves its score by this much at most."""
-        return above(self.length * self.factor, 2) + _TINY
+        return above(self.length * self.factor, 2) + _TINY if self.shifted else self.length
 
     @cached_property
     def short(self) -> bool:
@@ -144,20 +174,23 @@ class Batch:
     def exact(self, states: Int[Tensor, " pairs"], classes: Int[Tensor, " pairs"]) -> Exact:
         """Exact rows in float64: off by gamma_{p+6} of what is added up, and by what underflows."""
         scaled, dim = self.scaled, self.h.shape[1]
-        value = torch.empty(len(states), dtype=torch.float64)
         size = max(1, _PIECE_ENTRIES // dim)
-        for start in range(0, len(states), size):
-            piece = slice(start, start + size)
-            value[piece] = (scaled.rows(classes[piece]) * self.h[states[piece]]).sum(dim=1)
-        value = value * self.factor[states]
+        pieces = zip(states.split(size), classes.split(size), strict=True)
+        parts = [scaled.rows(c).mul_(self.h[s]).sum(dim=1) for s, c in pieces]
+        value = parts[0] if len(parts) == 1 else torch.cat(parts)
+        if self.shifted:
+            value = value * self.factor[states]
         terms = scaled.lengths[classes] * self.reach[states]
         added = self.added(states, classes)
         if added is not None:
             value = value + added
             # noise and bias may cancel
             terms = terms + self._added_size(states, classes)
-        error = gamma(dim + 6, torch.float64) * terms + (dim + 8) * 2.0**_PLAIN_EXPONENT * _TINY
-        error = above(error + self.lost[states], 16)
+        error = above(gamma(dim + 6, torch.float64), 16) * terms + above((dim + 8) * 2.0**_PLAIN_EXPONENT * _TINY, 16)
+        if self.noise is not None:
+            error = error + above(self.lost[states], 16)
+        if not scaled.biased:
+            return Exact(value=value, error=error)
         masked = scaled.head.masked[classes]
         return Exact(value=torch.where(masked, -torch.inf, value), error=torch.where(masked, 0.0, error))
 
@@ -181,8 +214,9 @@ class Batch:
     def compare(self, state: int, one: int, other: int) -> int:
         """The sign of the exact score of class `one` minus that of `other`, by one exact sum of all terms."""
         head = self.scaled.head
-        h = self.hidden[state].tolist()
-        rows = head.rows(torch.tensor([one, other])).tolist()
+        kept = self.hidden[state].nonzero()[:, 0]
+        h = self.hidden[state, kept].tolist()
+        rows = head.rows(torch.tensor([one, other]))[:, kept].tolist()
         a = [*rows[0], *(-x for x in rows[1])]
         b = [*h, *h]
         short = self.short
@@ -199,8 +233,16 @@ class Batch:
             short = False
         return sign_of_products(a, b, short=short)
 
-    def same_rows(self, one: int, others: Int[Tensor, " some"]) -> Bool[Tensor, " some"]:
-        """Classes whose rows and biases are those of `one`, number by number: their products tie."""
+    def alike(self, state: int, classes: Int[Tensor, " some"]) -> list[int]:
+        """A number for each class; classes that have the same one have the same score, term by term.
+
+        That is, the same bias and the same row where the hidden vector is not zero, and no noise.
+        """
+        if self.noise is not None:
+            return list(range(len(classes)))
         head = self.scaled.head
-        rows = head.weight[others]
-        return (rows == head.weight[one]).all(dim=1) & (head.bias[others] == head.bias[one])
+        kept = self.hidden[state].nonzero()[:, 0]
+        rows = head.weight[classes] if len(kept) == head.dim else head.weight[classes[:, None], kept]
+        terms = torch.cat([rows.double(), head.bias[classes][:, None]], dim=1)
+        numbers: list[int] = torch.unique(terms, dim=0, return_inverse=True)[1].tolist()
+        return numbers

@@ -1,0 +1,237 @@
+"""Ordinary rows under an order of the ladder: the same allowances with a widening that is one number a row.
+
+Everything of some states that a contract asks for is formed once, from one root a pair, by plain products and sums
+(docs/theory, 6.10f and 6.10g). A row that is not ordinary is for `AnalyticRealized` to form class by class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from suffice.contracts.bounds import Allowances, SoftmaxHead
+from suffice.numerics.compensated import squared_radius
+from suffice.numerics.outward import above
+from suffice.numerics.rounding import smallest_normal, unit_roundoff
+from suffice.numerics.softmax import at_class, dots, softmax
+from suffice.pairs import ladder
+from suffice.pairs.base import Pair
+from suffice.pairs.constants import UNIFORM, closed_form_constant
+from suffice.pairs.debye import DebyePair
+from suffice.pairs.domain import check_domain
+from suffice.pairs.envelopes import BestAllowance, ClosedForm
+from suffice.pairs.roundings import formula_roundings
+from suffice.realizations.endpoints import FEW
+from suffice.realizations.ordinary_distances import ordinary_distances
+from suffice.realizations.row_widening import RowWidening, row_widening
+from suffice.states import Geometry, States
+
+__all__ = ["OrdinaryRows", "Placed", "ordinary_rows"]
+
+_U = unit_roundoff(torch.float64)
+_TINY = smallest_normal(torch.float64)
+# A widening counts for nothing if it is at most this much of a mean of what it widens.
+_NOTHING = 1e-10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """Numbers of some rows, and in which of them the widening counts for nothing."""
+
+    allowances: Allowances
+    ordinary: Bool[Tensor, " queries"]
+
+
+def ordinary_rows(states: States, geometry: Geometry, pair: Pair, outside: Tensor) -> OrdinaryRows | None:
+    """All rows of some states, formed as ordinary ones; None for what is not an order of the ladder, or below nu = 2.
+
+    The closed form with 1/(11 nu^3) at order 2 (`BestAllowance`), and alone, are the envelopes that it is proved for.
+    """
+    if not isinstance(pair, DebyePair) or not isinstance(pair.allowances, BestAllowance | ClosedForm):
+        return None
+    check_domain(pair.order, geometry.nu)
+    if geometry.nu < 2:
+        return None
+    cap = None
+    if pair.order == 2 and isinstance(pair.allowances, BestAllowance):
+        cap = above(float(UNIFORM["eleventh"].value) / geometry.nu**3, 16)
+    return OrdinaryRows(states, geometry, pair.order, cap, outside)
+
+
+class OrdinaryRows:
+    """Some states at one order n, d_j <= min(c_n |s_k^-n - s_r^-n|/n, cap |r - k|) and a_j <= min(c_n r/s^(n+2), cap).
+
+    Each part is formed when it is first asked for. Rows that are not `narrow`, or not `ordinary`, hold nothing.
+    """
+
+    def __init__(self, states: States, geometry: Geometry, order: int, cap: float | None, outside: Tensor) -> None:
+        self.states, self.geometry, self.order, self.cap, self.outside = states, geometry, order, cap, outside
+        nu, k = geometry.nu, geometry.concentrations
+        # past the roundings of every power and product below, at most 8 (n + 6) of them
+        self._constant = above(float(closed_form_constant(order, nu)), 8 * (order + 6))
+        self._s_k = torch.hypot(k, torch.full_like(k, nu))
+
+    @cached_property
+    def widening(self) -> RowWidening:
+        """Of the geometry."""
+        return row_widening(self.states, self.geometry)
+
+    @cached_property
+    def narrow(self) -> Bool[Tensor, " queries"]:
+        """Where the geometry is far from its own rounding."""
+        return self.widening.narrow & ~self.outside
+
+    @cached_property
+    def s_r(self) -> Float[Tensor, "queries classes"]:
+        """s(r_j), right to four roundings."""
+        geometry = self.geometry
+        return squared_radius(geometry.concentrations, geometry.squared_gaps).add_(geometry.nu**2).sqrt_()
+
+    @cached_property
+    def inverse(self) -> Float[Tensor, "queries classes"]:
+        """1/s(r_j)."""
+        return self.s_r.reciprocal()
+
+    @cached_property
+    def _delta(self) -> Float[Tensor, "queries classes"]:
+        """s(r_j) - s(k_j)."""
+        return (self.s_r + self._s_k).reciprocal_().mul_(self.geometry.squared_gaps)
+
+    @cached_property
+    def _moved(self) -> Float[Tensor, " queries"]:
+        """c_n of_gap/(2 s^(n+2)): what A_n - R integrates to between computed and exact radius (6.10e)."""
+        wide = self.widening
+        return above(0.5 * self._constant * wide.of_gap / wide.s_least ** (self.order + 2)).clamp_min(_TINY)
+
+    @cached_property
+    def _softmax(self) -> tuple[SoftmaxHead, Float[Tensor, "queries classes"]]:
+        """The head, and its probabilities."""
+        states, wide, nu = self.states, self.widening, self.geometry.nu
+        at = ladder.endpoint(self.order, nu, self._s_k)
+        scores = ladder.difference_from_radii(at, self.s_r, self._delta, self.inverse).add_(states.bank.biases)
+        largest = _largest(scores)
+        formula = 1.001 * formula_roundings(self.order, nu) * _U * _largest(self._delta)
+        # as 6.10c, with the largest of each part in place of the largest sum
+        moved = wide.of_gap / (2 * (nu + wide.s_least)) + self._moved
+        error = above(moved + formula + (_U * largest + 4 * _TINY), FEW)
+        log_pi, pi = softmax(scores)
+        rounding = _U * (4 * largest + 2 * scores.shape[1] + 40)
+        head = SoftmaxHead(
+            log_probabilities=log_pi,
+            probabilities=pi,
+            target=states.labels,
+            gradient_scale=1 / states.temperature,
+            log_error=torch.where(self.outside, torch.inf, 2 * error + rounding),
+        )
+        return head, pi
+
+    @property
+    def head(self) -> SoftmaxHead:
+        """Log-probabilities and probabilities."""
+        return self._softmax[0]
+
+    @cached_property
+    def distances(self) -> Float[Tensor, "queries classes"]:
+        """rho_j, from above."""
+        slopes = ladder.slope_from_radii(self.order, self.geometry.nu, self.s_r, self.inverse)
+        return ordinary_distances(self.states, self.geometry, self.order, self.widening, slopes, self.head)
+
+    @cached_property
+    def _gaps(self) -> Float[Tensor, "queries classes"]:
+        """|r_j - k_j| of the computed radii."""
+        geometry = self.geometry
+        return geometry.squared_gaps.abs().div_(geometry.radii + geometry.concentrations)
+
+    @cached_property
+    def own(self) -> Placed:
+        """d and a of the order's envelope."""
+        wide, order = self.widening, self.order
+        inverse, inverse_k = self.inverse, self._s_k.reciprocal()
+        power, total = inverse_k, None
+        for _ in range(order - 1):
+            # sum_{i<n} s_r^-i s_k^-(n-1-i) by Horner's scheme in 1/s_r
+            total = inverse + power if total is None else total.mul_(inverse).add_(power)
+            power = power * inverse_k
+        d = self._delta.abs().mul_(inverse).mul_(inverse_k * (self._constant / order))
+        if total is not None:
+            d.mul_(total)
+        a = self.geometry.radii * inverse
+        for _ in range(order + 1):
+            a.mul_(inverse)
+        # r_+/s_-^(n+2) is r/s^(n+2) times at most 1 + (n + 4) relative
+        a.mul_(above(self._constant * (1 + (order + 4) * wide.relative), 8)[:, None])
+        if self.cap is not None:
+            torch.minimum(d, self._gaps * self.cap, out=d)
+            a.clamp_max_(self.cap)
+        d.mul_(above(1.0, FEW)).add_(above(self._moved, 2)[:, None])
+        a.clamp_min_(_TINY)
+        ordinary = self.narrow & (self._moved <= _NOTHING * dots(self._softmax[1], d))
+        return Placed(allowances=Allowances(d=d, a=a), ordinary=ordinary)
+
+    @cached_property
+    def unit(self) -> Placed:
+        """d_j = |r_j - k_j| and a_j = 1, the paper's family at b = 1."""
+        wide = self.widening
+        k_least = self.geometry.concentrations.amin()
+        # the exact |r - k| is at most (|D| + of_gap)/(k + r_-), and r_- at least (1 - 2 relative) r
+        wider = above(wide.of_gap / (wide.r_least * (1 - 2 * wide.relative) + k_least))
+        d = self._gaps.mul(above(1 + 2 * wide.relative, FEW)[:, None]).add_(wider[:, None])
+        ordinary = self.narrow & (wider <= _NOTHING * dots(self._softmax[1], d))
+        return Placed(allowances=Allowances(d=d, a=torch.ones_like(d)), ordinary=ordinary)
+
+    def own_matched(self, top: Int[Tensor, " queries"]) -> Placed:
+        """The same with bounds on |e_j - e_y| and |e_j - e_w|, w the top class: the envelope between their radii."""
+        wide, order, cap = self.widening, self.order, self.cap
+        scale = self._constant / order
+        at_r, at_k = (scale * self.inverse**order, scale * self._s_k.reciprocal() ** order)
+        # an inverse is right to 5 roundings, its power to 6 n; radii are right to 3
+        rounding = (6 * order + 10) * _U * (scale / wide.s_least**order + at_k.amax())
+        wider = above(2 * (self._moved + rounding))
+        of_radii = above(16 * _U * (cap or 0.0) * wide.r_most)[:, None]
+        k, r = self.geometry.concentrations, self.geometry.radii
+
+        def apart(index: Tensor) -> Tensor:
+            found = (at_r - at_class(at_r, index)[:, None]).abs_()
+            between = (at_k - at_k[index][:, None]).abs_()
+            if cap is not None:
+                capped = (r - at_class(r, index)[:, None]).abs_().mul_(cap).add_(of_radii)
+                torch.minimum(found, capped, out=found)
+                torch.minimum(between, (k - k[index][:, None]).abs_().mul_(cap), out=between)
+            return found.add_(between)
+
+        return self._matched(self.own, top, apart, wider)
+
+    def unit_matched(self, top: Int[Tensor, " queries"]) -> Placed:
+        """The same for the unit family: |e_j - e_i| <= |r_j - r_i| + |k_j - k_i|."""
+        wide, k, r = self.widening, self.geometry.concentrations, self.geometry.radii
+        # the exact radius is within of_gap/(2 r_-) of the root that was computed to 3 roundings
+        wider = above(wide.of_gap / (wide.r_least * (1 - 2 * wide.relative)) + 16 * _U * wide.r_most)
+
+        def apart(index: Tensor) -> Tensor:
+            found = (r - at_class(r, index)[:, None]).abs_()
+            return found.add_((k - k[index][:, None]).abs_())
+
+        return self._matched(self.unit, top, apart, wider)
+
+    def _matched(self, plain: Placed, top: Tensor, apart: Callable[[Tensor], Tensor], wider: Tensor) -> Placed:
+        """Bounds towards the target and the top class; not ordinary where the widening is seen in their means."""
+        d, pi, ordinary = plain.allowances.d, self._softmax[1], plain.ordinary
+        found = []
+        for index in (self.states.labels, top):
+            movement = apart(index).mul_(above(1.0, FEW)).add_(wider[:, None])
+            torch.minimum(movement, d + at_class(d, index)[:, None], out=movement)
+            movement.scatter_(1, index[:, None], 0.0)
+            mass = pi.scatter(1, index[:, None], 0.0).sum(dim=1)
+            ordinary = ordinary & (wider * mass <= _NOTHING * dots(pi, movement))
+            found.append(movement)
+        return Placed(allowances=replace(plain.allowances, to_target=found[0], to_top=found[1]), ordinary=ordinary)
+
+
+def _largest(values: Float[Tensor, "queries classes"]) -> Float[Tensor, " queries"]:
+    """The largest absolute value of each row."""
+    return torch.maximum(values.amax(dim=1), -values.amin(dim=1))

@@ -1,0 +1,95 @@
+"""Distances of class gradients from their mean at ordinary rows: two products, widened by numbers of the row."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from suffice.contracts.bounds import SoftmaxHead
+from suffice.numerics.compensated import safe_length
+from suffice.numerics.outward import above
+from suffice.numerics.rounding import smallest_normal, unit_roundoff
+from suffice.numerics.softmax import at_class, dots, without
+from suffice.objectives.contrastive import combine
+from suffice.pairs.roundings import ratio_roundings, slope_sizes
+from suffice.realizations.distances import DOMINATES, NARROW, product_roundings
+from suffice.realizations.row_widening import RowWidening
+from suffice.states import Geometry, States
+
+__all__ = ["ordinary_distances"]
+
+_U = unit_roundoff(torch.float64)
+
+
+def ordinary_distances(
+    states: States,
+    geometry: Geometry,
+    order: int,
+    wide: RowWidening,
+    slopes: Float[Tensor, "queries classes"],
+    head: SoftmaxHead,
+) -> Float[Tensor, "queries classes"]:
+    """rho_j = |hhat_j - sum_i pi_i hhat_i| from above (docs/theory, 6.10g), at slopes A_n(r_j)/r_j of nu >= 2."""
+    assert head.probabilities is not None
+    assert head.log_error is not None
+    pi, error, bank = head.probabilities, head.log_error, states.bank
+    gamma = product_roundings(states)
+    phi = states.features / states.temperature[:, None]
+    # hhat_j is a sum of two vectors that may cancel: roundings are as large as their lengths
+    size = (bank.concentrations + wide.length[:, None]).mul_(slopes)
+    weights = pi * slopes
+    center = (weights * bank.concentrations) @ bank.directions
+    center.addcmul_(weights.sum(dim=1, keepdim=True), phi)
+    inner = (center @ bank.directions.T).mul_(bank.concentrations)
+    inner.add_(dots(phi, center)[:, None]).mul_(slopes)
+    squares = torch.mul(slopes, geometry.radii, out=weights).square_().sub_(inner, alpha=2)
+    squares.add_(dots(center, center)[:, None]).clamp_min_(0)
+    # raised before the root: by gamma (|x_j| + |c|)^2 in the sizes of the vectors' parts, and by slope^2 of_gap
+    largest = slopes.amax(dim=1)
+    size_most = size.amax(dim=1)
+    size.add_(dots(pi, size)[:, None])
+    raised = squares.addcmul_(size, size, value=gamma).add_((largest * largest * wide.of_gap)[:, None])
+    rho = raised.sqrt_()
+    away = _away(geometry.nu, order, wide)
+    # of a mean of distances no more than twice the largest size is known without adding them up
+    moved = (away + torch.expm1(2 * error) * 2 * size_most) * torch.exp(error)
+    peak, top = pi.max(dim=1)
+    widened = 4 * gamma * size_most * size_most + at_class(slopes, top) ** 2 * wide.of_gap
+    rough = (peak > DOMINATES) | ~(widened <= NARROW * at_class(rho, top) ** 2)
+    rho.add_(above(away + moved)[:, None])
+    rows = rough.nonzero().squeeze(1)
+    if len(rows):
+        beside = gamma * size_most + away + torch.expm1(2 * error) * 2 * size_most
+        rho[rows, top[rows]] = _of_top(states[rows], head[rows], slopes[rows], top[rows], beside[rows])
+    return rho.mul_(above(1.0, 126)).clamp_min_(smallest_normal(torch.float64))
+
+
+def _away(nu: float, order: int, wide: RowWidening) -> Float[Tensor, " queries"]:
+    """What an exact vector may be off the computed one but for roundings of its size: of the slope, times r_+.
+
+    A_n/x falls no faster in s than at `s_least`, and s changes by of_gap/s_least at most over [r_-, r_+].
+    """
+    size, steep = slope_sizes(order, nu)
+    first, second = ratio_roundings(order, nu)
+    s = wide.s_least
+    change = wide.of_gap / s * (1 / (nu + s) ** 2 + (1 + (3 * size + steep) / s) / s**3)
+    rounding = 1.001 * _U * (first / (nu + s) + second / (s * s))
+    return above((change + rounding) * wide.r_most * (1 + wide.relative))
+
+
+def _of_top(
+    states: States, head: SoftmaxHead, slopes: Tensor, top: Tensor, beside: Tensor
+) -> Float[Tensor, " queries"]:
+    """rho_w of the most probable class, from shares of the others: where it has nearly all, squares are all error.
+
+    `beside` is what each of these vectors adds. Shares are up to e^{2 omega} larger, so that over the top class and the
+    others it is met 1 + e^{2 omega} times at most.
+    """
+    assert head.log_error is not None
+    error = head.log_error
+    others = without(head.log_probabilities, top, -torch.inf)
+    log_rest = others.logsumexp(dim=1)
+    pulls = (others - log_rest[:, None]).exp_().mul_(slopes)
+    direct = safe_length(combine(states, pulls.scatter_(1, top[:, None], -at_class(slopes, top)[:, None])))
+    return (direct + above(beside) * (1 + torch.exp(2 * error))) * torch.exp(log_rest + error)

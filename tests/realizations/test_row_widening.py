@@ -1,0 +1,62 @@
+"""One number a row is above every class's own, and says where it is narrow."""
+
+from __future__ import annotations
+
+import torch
+from flint import arb, ctx
+
+import suffice as sf
+from suffice.realizations.analytic import computable
+from suffice.realizations.geometry_error import geometry_error
+from suffice.realizations.row_widening import row_widening
+from tests.attacks.extremes import extreme_states
+from tests.reference.states import many_states
+from tests.support.ordinary import BITS, ordinary_cases
+
+
+def test_the_exact_radii_are_within_it() -> None:
+    seen = 0
+    for state, exact in ordinary_cases(30):
+        geometry = state.geometry()
+        wide = row_widening(state, geometry)
+        with ctx.workprec(BITS):
+            nu = arb(geometry.nu)
+            for j, r in enumerate(exact.r):
+                k, gap = arb(geometry.concentrations[j].item()), arb(geometry.squared_gaps[0, j].item())
+                off = abs(k * k + gap - r * r)
+                assert off <= arb(wide.of_gap.item())
+                assert off <= arb(wide.relative.item()) * r * r * 2
+                assert arb(wide.s_least.item()) <= (nu * nu + r * r).sqrt()
+                seen += bool(wide.narrow)
+    assert seen > 200
+
+
+def test_no_class_has_more() -> None:
+    """Of every kind of state: the largest of the class's own numbers, and no s that is smaller."""
+    for states in [*many_states(100, queries=10), *(extreme_states(seed) for seed in range(20))]:
+        inside, _ = computable(states)
+        geometry = inside.geometry()
+        off = geometry_error(inside, geometry, torch.float64, torch.float64, "proved")
+        wide = row_widening(inside, geometry)
+        rows = wide.narrow
+        assert (off.of_gap[rows] <= wide.of_gap[rows, None]).all()
+        assert (wide.s_least[rows, None] <= off.s_r[rows] * (1 + 1e-11)).all()
+        assert (wide.length[rows] >= (inside.features / inside.temperature[:, None]).norm(dim=1)[rows]).all()
+
+
+def test_what_is_not_narrow() -> None:
+    """A radius of the size of its rounding, radii far apart, no feature, and numbers out of range."""
+    eye = torch.eye(6, dtype=torch.float64)
+
+    def narrow(feature: torch.Tensor, k: list[float]) -> bool:
+        states = sf.States(sf.ClassBank(eye[:2], k), feature[None], [0], 1.0)
+        return bool(row_widening(states, states.geometry()).narrow)
+
+    assert narrow(eye[2], [1.0, 2.0])
+    assert not narrow(-2 * (1 - 1e-9) * eye[0], [2.0, 3.0])
+    assert narrow(eye[2], [1.0, 30.0])
+    assert not narrow(eye[2], [1.0, 100.0])
+    assert not narrow(0 * eye[2], [1.0, 2.0])
+    assert not narrow(1e-60 * eye[2], [1.0, 2.0])
+    assert not narrow(1e60 * eye[2], [1.0, 2.0])
+    assert not narrow(eye[2], [1e60, 1e60])
