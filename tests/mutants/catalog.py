@@ -18,6 +18,7 @@ from tests.mutants import (
     screening,
     seams,
     stores,
+    streams,
     sums,
     training,
 )
@@ -39,6 +40,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(
         rungs,
         seams,
         stores,
+        streams,
         pairs,
         judging,
         plain,

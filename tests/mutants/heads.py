@@ -19,6 +19,7 @@ _IN_KL = "tests/contracts/test_divergence.py::"
 _IN_TRUTH = "tests/truth/test_heads.py::"
 _IN_ENDS = "tests/truth/test_divergence.py::"
 _IN_CHECK = "tests/verify/test_exact_heads.py::"
+_IN_FORMATS = "tests/verify/test_formats.py::"
 
 MUTANTS = (
     Mutant(
@@ -327,5 +328,29 @@ MUTANTS = (
         new='yield _plain(f"{name}_bound", bare & endless & ~endless, "inf", "there is no label")',
         why="a bound on the loss of a state without a label is of nothing",
         kills=(f"{_IN_CHECK}test_states_without_labels_have_none",),
+    ),
+    Mutant(
+        name="check-head-formats",
+        file="verify/judging.py",
+        old="judged = [*_columns(e, plan, said), *formats]",
+        new="judged = [*_columns(e, plan, said)]",
+        why="a verdict on a format is a statement like any other",
+        kills=(f"{_IN_FORMATS}test_every_other_verdict_is_found[token]",),
+    ),
+    Mutant(
+        name="check-head-format-ends",
+        file="verify/formats.py",
+        old="broken |= most - off > plan.loss * (1 + _CLOSE)",
+        new="pass",
+        why="what some order of a sum breaks is not certified",
+        kills=(f"{_IN_FORMATS}test_open_states_made_certified_are_found",),
+    ),
+    Mutant(
+        name="check-head-format-overflow",
+        file="verify/formats.py",
+        old="((broken & ~large) | lost)",
+        new="(broken & ~large & ~lost)",
+        why="a logit that overflows is no number, and nothing is certified of it",
+        kills=(f"{_IN_FORMATS}test_what_overflows_is_never_certified",),
     ),
 )

@@ -16,13 +16,13 @@ from suffice.certificates.climb import cheapest_rungs
 from suffice.certificates.explain import Explanation, class_shares
 from suffice.contracts.base import Contract
 from suffice.contracts.registry import contract_named
-from suffice.numerics.records import joined
+from suffice.numerics.records import in_order, joined
 from suffice.numerics.shown import card, counts, quantiles
 from suffice.numerics.softmax import at_class
 from suffice.objectives.base import Objective
 from suffice.pairs.base import Pair
 from suffice.realizations.analytic import Analytic
-from suffice.realizations.base import Realization, Realized
+from suffice.realizations.base import Realization, Realized, chunks_of
 from suffice.realizations.shorthand import realization_of
 from suffice.states import States
 from suffice.tolerances.tolerance import execution_words, headroom
@@ -163,12 +163,15 @@ def certify(
     check_budgets(budgets, len(states))
     chosen = contract_named(contract)
     realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
-    parts, start = [], 0
-    for part in states.chunks():
-        made = realization.at(part)
-        parts.append(certify_realized(realization, made, budgets[start : start + len(part)], chosen))
+    parts, places, start = [], [], 0
+    for part in chunks_of(realization, states):
+        made, limits = realization.at(part), budgets[start : start + len(part)]
+        made.refuse(limits)
+        for rows, piece in made.pieces(limits, chosen):
+            parts.append(certify_realized(realization, piece, limits[rows], chosen))
+            places.append(rows + start)
         start += len(part)
-    return joined(parts, states=states, budgets=budgets)
+    return in_order(joined(parts, states=states, budgets=budgets), torch.cat(places))
 
 
 def certify_realized(realization: Realization, realized: Realized, budgets: Budgets, contract: Contract) -> Certificate:

@@ -11,6 +11,8 @@ __all__ = ["FEW_DIGITS", "largest", "nearest"]
 
 # The formats in which inputs of a product and logits may be kept.
 FEW_DIGITS = (torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn)
+# Conversions from float32 to these are to nearest, ties to even, infinite past the largest number.
+_AS_CONVERTED = (torch.float32, torch.bfloat16, torch.float16)
 # of float64, the leading one included
 _DIGITS = 53
 
@@ -32,6 +34,14 @@ def nearest(x: Tensor, dtype: torch.dtype) -> Tensor:
     digits = round(1 - math.log2(info.eps))
     if digits == _DIGITS:
         return _by_quanta(x, dtype)
+    if dtype in _AS_CONVERTED:
+        # one step from float64 to float32; and from there one step more, where the first was none
+        narrow = x.float()
+        made = narrow.double()
+        if dtype == torch.float32 and not bool(made.isnan().any()):
+            return made
+        if bool((made == x).all()):
+            return narrow.to(dtype).double()
     # as integers: half of the last place, less one where it is even, carries into what is kept; exponents take a carry
     cut = _DIGITS - digits
     bits = x.contiguous().view(torch.int64)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["joined"]
+__all__ = ["in_order", "joined"]
 
 Record = TypeVar("Record")
 
@@ -29,3 +29,18 @@ def joined(parts: Sequence[Record], **given: Any) -> Record:
 
     first: Any = parts[0]
     return type(parts[0])(**{each.name: given.get(each.name, whole(each.name)) for each in fields(first)})
+
+
+def in_order(record: Record, places: Tensor) -> Record:
+    """The record with entry i of its tensors and arrays at places[i]; what is neither stays as it is."""
+    back = places.argsort()
+    if bool((back == torch.arange(len(back), device=back.device)).all()):
+        return record
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value[back]
+        return value[back.numpy(force=True)] if isinstance(value, np.ndarray) else value
+
+    whole: Any = record
+    return type(record)(**{each.name: moved(getattr(whole, each.name)) for each in fields(whole)})

@@ -170,10 +170,15 @@ class HeadStates:
 
     def chunks(self) -> Iterator[HeadStates]:
         """The states in runs of rows whose working tensors are bounded, so that memory does not grow with N."""
+        return self.runs(BLOCK_ENTRIES)
+
+    def runs(self, entries: int) -> Iterator[HeadStates]:
+        """The states in runs of about so many entries, one an entry of states and classes."""
         if not len(self):
             raise ValueError("Expected at least one state, but got none")
-        for start in range(0, len(self), self.chunk):
-            yield self[start : start + self.chunk]
+        size = max(1, entries // self.num_classes)
+        for start in range(0, len(self), size):
+            yield self[start : start + size]
 
 
 def hidden_vectors(bank: LinearHead, hidden: Real) -> Float[Tensor, "queries dim"]:

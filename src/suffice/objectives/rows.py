@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.numerics.compensated import safe_length
@@ -38,6 +38,14 @@ class ClassRows(ABC):
     @abstractmethod
     def rows(self, classes: slice | Tensor) -> Float[Tensor, "some dim"]:
         """Some of the rows, in float64, exactly."""
+
+    def factored(self, classes: Int[Tensor, " some"], out: Float[Tensor, "some dim"]) -> Float[Tensor, " some"] | None:
+        """Write some rows into `out`, but for a factor a row, which is returned (None: there is none).
+
+        In float64 factor and numbers are exact; in float32 every number has one rounding.
+        """
+        out.copy_(self.rows(classes))
+        return None
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
         """Runs of classes whose rows have about this many entries: what streams over classes goes by these."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
@@ -24,7 +24,7 @@ from suffice.words import Departure, Scope
 
 Made = TypeVar("Made")
 
-__all__ = ["After", "Realization", "Realized", "Wording"]
+__all__ = ["After", "Realization", "Realized", "Wording", "chunks_of"]
 
 
 @runtime_checkable
@@ -51,6 +51,12 @@ class Realization(Protocol):
     def record(self) -> dict[str, Any]:
         """Plain data that tell this realization from every other."""
         ...
+
+
+def chunks_of(realization: Realization, states: Any) -> Iterator[Any]:
+    """The states in runs of rows: the realization's own, where it needs less memory a state, or the states'."""
+    found: Iterator[Any] = getattr(realization, "chunks", lambda some: some.chunks())(states)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,6 +270,11 @@ class Realized(ABC):
             margin_use=use if inside is None else torch.where(inside, use, torch.inf),
             kl=kl,
         )
+
+    def pieces(self, budgets: Budgets, contract: Contract) -> Iterator[tuple[Tensor, Realized]]:
+        """Rows, and what certifies them: itself, unless some rows are certified in another way."""
+        del budgets, contract
+        yield torch.arange(len(self)), self
 
     def own_family(self, contract: Contract) -> Family:
         """Multiples of all of its own allowances: their inverse is the headroom."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,9 @@ from suffice.realizations.screening.integers import IntegerScreen
 from suffice.realizations.screening.losses import loss_within
 from suffice.realizations.screening.search import Found, argmax_of, top_of, top_of_biases
 from suffice.realizations.screening.units import Batch, ScaledHead
-from suffice.realizations.stages import Stage, exact_stage, finished, logits_of
+from suffice.realizations.stages import Stage, finished, logits_of, rows_stage
+from suffice.realizations.streamed import LEAST_CLASSES, STREAMED_ENTRIES
+from suffice.realizations.streamed_head import QuantizedTiles, StreamedHead
 from suffice.states import positive_each
 from suffice.words import Scope
 
@@ -146,13 +148,37 @@ class Quantized:
         """The quantised head's scores and rows; the deflated residuals' parts are added to the scores."""
         if not isinstance(states, HeadStates):
             raise TypeError(f"Expected HeadStates, which a head realizes, but got {type(states).__name__}")
-        return finished(self.follow(exact_stage(states)))
+        if not self._streams(states):
+            return self._whole(states)
+        self._check(states)
+        return StreamedHead(states, self._tiles, self._whole)
+
+    def chunks(self, states: Any) -> Iterator[Any]:
+        """Runs of states that are taken at once: long ones where classes stream."""
+        runs: Iterator[Any] = states.runs(STREAMED_ENTRIES) if self._streams(states) else states.chunks()
+        return runs
+
+    def _streams(self, states: Any) -> bool:
+        """In the hidden vector's coordinate, and where there are enough classes."""
+        if not isinstance(states, HeadStates):
+            return False
+        return states.coordinate == "hidden" and states.num_classes >= LEAST_CLASSES
+
+    def _whole(self, states: HeadStates) -> RealizedHead:
+        return finished(self.follow(rows_stage(states)))
+
+    @cached_property
+    def _tiles(self) -> QuantizedTiles:
+        return QuantizedTiles(self.head, self.rows, self.residuals)
+
+    def _check(self, states: HeadStates) -> None:
+        if states.bank is not self.head and not _same_head(states.bank, self.head):
+            raise ValueError("Expected states of the head that was quantised, but these have another")
 
     def follow(self, stage: Stage) -> Stage:
         """The quantised rows in place of the exact ones: the first of several realizations."""
         states = stage.states
-        if states.bank is not self.head and not _same_head(states.bank, self.head):
-            raise ValueError("Expected states of the head that was quantised, but these have another")
+        self._check(states)
         if stage.product or stage.rows is not states.bank:
             raise ValueError(f"Expected quantised rows before {stage.product or 'other rows'}, but got them after")
         z, error = logits_of(states, self.rows)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.objectives.linear import LinearHead
@@ -17,6 +18,8 @@ __all__ = ["QuantizedRows", "Scheme", "StoredRows", "check_scheme", "quantize"]
 Scheme = Literal["int8", "int4", "fp8"]
 _LARGEST = {"int8": 127.0, "int4": 7.0, "fp8": 448.0}
 _TINY = torch.finfo(torch.float64).tiny
+# Words are at least 2^-9: their products with such scales are far above the subnormal numbers, in float32 as well.
+_LEAST_FACTOR = 1e-30
 
 
 class StoredRows(ClassRows):
@@ -56,8 +59,28 @@ class QuantizedRows(ClassRows):
         return int(self.words.shape[1])
 
     def rows(self, classes: slice | Tensor) -> Float[Tensor, "some dim"]:
-        scales = self.scales[classes].repeat_interleave(self.group, dim=1)[:, : self.dim]
-        return self.words[classes].to(torch.float64) * scales
+        scales = self.scales[classes]
+        if scales.shape[1] > 1:
+            scales = scales.repeat_interleave(self.group, dim=1)[:, : self.dim]
+        return self.words[classes].to(torch.float64).mul_(scales)
+
+    @cached_property
+    def _moderate(self) -> bool:
+        """Whether no product is subnormal or too large, in float32 either."""
+        return bool(((self.scales >= _LEAST_FACTOR) & (self.scales <= 1 / _LEAST_FACTOR)).all())
+
+    def factored(self, classes: Int[Tensor, " some"], out: Float[Tensor, "some dim"]) -> Float[Tensor, " some"] | None:
+        """The words themselves, which are exact in float32 as well, and their scales where a row has one."""
+        if not self._moderate or self.dim % self.group:
+            return super().factored(classes, out)
+        # eight bits are eight bits: there is no selection of rows for all kinds of words
+        bits = self.words.view(torch.int8).index_select(0, classes)
+        out.copy_(bits.view(self.words.dtype))
+        scales = self.scales[classes]
+        if scales.shape[1] == 1:
+            return scales[:, 0]
+        out.unflatten(1, (-1, self.group)).mul_(scales.to(out.dtype)[:, :, None])
+        return None
 
 
 def check_scheme(scheme: str, group: int | None) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.numerics.outward import above
@@ -49,6 +49,24 @@ class Residuals:
     by_block: Float[Tensor, "classes blocks"] | None
     block: int
     deflation: Deflation | None
+
+    def some(self, classes: slice | Int[Tensor, " some"]) -> Residuals:
+        """Those of some classes."""
+        deflation = self.deflation
+        return replace(
+            self,
+            whole=self.whole[classes],
+            by_row=self.by_row[classes],
+            by_block=None if self.by_block is None else self.by_block[classes],
+            deflation=None
+            if deflation is None
+            else replace(
+                deflation,
+                parts=deflation.parts[classes],
+                part_lengths=deflation.part_lengths[classes],
+                leaks=deflation.leaks[classes],
+            ),
+        )
 
     def moved(self, h: Float[Tensor, "queries dim"]) -> Moved:
         """The correction at these hidden vectors, and the least of the allowances by rows and by blocks."""

@@ -14,7 +14,7 @@ from suffice.realizations.linear import RealizedHead
 from suffice.realizations.quantized import Quantized
 from suffice.realizations.quantized_rows import check_scheme
 from suffice.realizations.rounded import ApproximateExp, ProductIn, RoundedLogits
-from suffice.realizations.stages import Stage, exact_stage, finished
+from suffice.realizations.stages import Stage, finished, rows_stage
 from suffice.words import Scope
 
 __all__ = ["STEPS", "QuantizedTo", "head_step"]
@@ -60,7 +60,7 @@ class QuantizedTo:
         """The states' head in this scheme."""
         if not isinstance(states, HeadStates):
             raise TypeError(f"Expected HeadStates, which a head realizes, but got {type(states).__name__}")
-        return finished(self.follow(exact_stage(states)))
+        return finished(self.follow(rows_stage(states)))
 
     def follow(self, stage: Stage) -> Stage:
         """Quantised rows in place of the exact ones."""

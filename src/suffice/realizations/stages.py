@@ -19,7 +19,7 @@ from suffice.objectives.rows import ClassRows
 from suffice.realizations.base import After
 from suffice.realizations.linear import RealizedHead, head_scores
 
-__all__ = ["Stage", "exact_stage", "finished", "logits_of"]
+__all__ = ["Stage", "exact_stage", "finished", "logits_of", "rows_stage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,23 @@ def exact_stage(states: HeadStates, hidden_error: Float[Tensor, " queries"] | No
         correction=None,
         correction_reach=None,
         hidden_error=off,
+        loss_error=nothing,
+    )
+
+
+def rows_stage(states: HeadStates) -> Stage:
+    """The exact head before its product is taken, for a realization that replaces the rows."""
+    nothing, none = torch.zeros_like(states.temperature), states.hidden[:, :0]
+    return Stage(
+        states=states,
+        rows=states.bank,
+        z=none,
+        moved=none,
+        unknown=none,
+        row_error=None,
+        correction=None,
+        correction_reach=None,
+        hidden_error=nothing,
         loss_error=nothing,
     )
 

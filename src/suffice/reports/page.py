@@ -76,6 +76,8 @@ def write_page(folder: Path, collection: Collection, sketch: Sketch | None = Non
         scope=" ".join([plan.covered, *notes]),
         contract=plan.chosen.name,
         prediction=plan.prediction,
+        # first orders are of bounds: a margin has none
+        closed=bool(limits_of(plan)),
         orders=orders,
         stride=sketch.stride,
         unit=unit,

@@ -16,6 +16,7 @@ from suffice.verify.exact_states import BITS, MOST_BITS, ExactState
 from suffice.verify.execution import execution_columns
 from suffice.verify.float_heads import FloatHeads
 from suffice.verify.floats import FloatStates
+from suffice.verify.formats import format_columns
 from suffice.verify.layout import Wanted
 from suffice.verify.objective import executed_errors, true_errors
 from suffice.verify.plan import Plan
@@ -74,9 +75,9 @@ def judge_without_arb(wanted: Wanted, index: int, plan: Plan, said: Said) -> Ver
     return judge_in_floats(wanted, np.array([index]), plan, said)
 
 
-def _judge_head(e: Evaluator, plan: Plan, said: Said) -> Verdict:
+def _judge_head(e: Evaluator, plan: Plan, said: Said, formats: list[Judged]) -> Verdict:
     """The head as stored: its true errors are at most what the contract gives at exact probabilities."""
-    judged = list(_columns(e, plan, said))
+    judged = [*_columns(e, plan, said), *formats]
     count = len(e)
     at = e.bounds(plan.order, plan.contract, "own", np.ones(count), "plain")
     bare = said["label"] == -1
@@ -115,14 +116,21 @@ def judge_exactly(wanted: Wanted, index: int, plan: Plan, said: Said) -> Verdict
 
 def _head_exactly(wanted: Wanted, bank: HeadBank, index: int, plan: Plan, said: Said) -> Verdict:
     label, tau = int(wanted.columns["label"][index]), float(wanted.columns["temperature"][index])
+    formats = _formats(wanted, bank, np.array([index]), plan, said)
     bits = BITS
     while True:
         with ctx.workprec(bits):
             state = ExactHead(bank, wanted.features[index], label, tau, plan)
-            found = _judge_head(state, plan, said)
+            found = _judge_head(state, plan, said, formats)
         if bits >= MOST_BITS or not any(each.open.any() for each in found.judged):
             return found
         bits *= 4
+
+
+def _formats(wanted: Wanted, bank: HeadBank, index: Array, plan: Plan, said: Said) -> list[Judged]:
+    """The formats that the head may run in: in float64 always, for what is not known of them is no matter of digits."""
+    y, tau = wanted.columns["label"][index], wanted.columns["temperature"][index]
+    return format_columns(bank, wanted.features[index], y, tau, plan, said)
 
 
 def _number(x: arb) -> float:
@@ -134,7 +142,8 @@ def judge_in_floats(wanted: Wanted, index: Array, plan: Plan, said: Said) -> Ver
     bank, features = wanted.bank, wanted.features[index]
     y, tau = wanted.columns["label"][index], wanted.columns["temperature"][index]
     if isinstance(bank, HeadBank):
-        return _judge_head(FloatHeads(bank, features, y, tau, plan), plan, said)
+        formats = _formats(wanted, bank, index, plan, said)
+        return _judge_head(FloatHeads(bank, features, y, tau, plan), plan, said, formats)
     divergence = plan.kl is not None
     state = FloatStates(bank, features, y, tau, divergence=divergence)
     judged = list(_columns(state, plan, said))
