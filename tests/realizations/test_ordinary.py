@@ -116,7 +116,8 @@ def test_log_probabilities_are_within_their_error(order: int) -> None:
             error = arb(head.log_error.item())
             for j, found in enumerate(_log_probabilities(exact, order)):
                 assert abs(arb(head.log_probabilities[0, j].item()) - found) <= error
-                assert abs(arb(head.probabilities[0, j].item()).log() - found) <= error + arb(2.0**-49)
+                if found > -700:
+                    assert abs(arb(head.probabilities[0, j].item()).log() - found) <= error + arb(2.0**-49)
 
 
 def test_they_are_those_of_classes_to_a_billionth() -> None:

@@ -28,7 +28,7 @@ def ordinary_states(seed: int, queries: int = 4) -> sf.States:
     k = 10 ** (3 * uniform(1)) * (0.5 + uniform(classes))
     if seed % 4 == 3:
         # concentrations of different sizes in one bank
-        k = k * 10 ** (3 * uniform(classes))
+        k = 10 ** (3 * uniform(classes))
     labels = torch.randint(0, classes, (queries,), generator=g)
     tau = 10 ** (2 * uniform(queries) - 2)
     f = torch.nn.functional.normalize(torch.randn(queries, dim, generator=g, dtype=torch.float64), dim=1)

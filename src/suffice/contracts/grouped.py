@@ -296,8 +296,9 @@ class GroupedFamily:
         """The family of some rows."""
         return GroupedFamily(grouped=self.grouped[rows])
 
-    def at(self, b: Float[Tensor, " queries"]) -> Bounds:
-        """The bounds at b times the unit."""
+    def at(self, b: Float[Tensor, " queries"], names: frozenset[str] | None = None) -> Bounds:
+        """All bounds at b times the unit."""
+        del names
         return self.grouped.bounds(b)
 
     def alone(self) -> Bounds | None:
@@ -336,9 +337,22 @@ class GroupedFamily:
         """None: as above."""
         return None
 
+    def dominated(self) -> Bool[Tensor, " queries"]:
+        """None: there are no series to keep rows from."""
+        return torch.zeros_like(self.grouped.slack, dtype=torch.bool)
+
+    def aim(self, limits: dict[str, Float[Tensor, " queries"]]) -> Float[Tensor, " queries"] | None:
+        """None: the bounds are cheap."""
+        del limits
+        return None
+
     def slack(self) -> Float[Tensor, " queries"]:
         """The head's."""
         return self.grouped.slack
+
+    def roundings(self) -> float:
+        """The largest slack of a row, of which they are a part."""
+        return self.grouped.slack.amax().item()
 
 
 def _some(value: Any, rows: Tensor) -> Any:

@@ -54,16 +54,18 @@ def ordinary_distances(
     raised = squares.addcmul_(size, size, value=gamma).add_(of_gap[:, None])
     rho = raised.sqrt_()
     away = _away(geometry.nu, order, wide)
-    # of a mean of distances no more than twice the largest size is known without adding them up
-    moved = (away + torch.expm1(2 * error) * 2 * size_most) * torch.exp(error)
+    moved = (away + torch.expm1(2 * error) * dots(pi, rho)) * torch.exp(error)
     peak, top = pi.max(dim=1)
     widened = 4 * gamma * size_most * size_most + of_gap
     rough = (peak > DOMINATES) | ~(widened <= NARROW * at_class(rho, top) ** 2)
-    rho.add_(above(away + moved)[:, None])
     rows = rough.nonzero().squeeze(1)
+    nearest = None
     if len(rows):
-        beside = gamma * size_most + away + torch.expm1(2 * error) * 2 * size_most
-        rho[rows, top[rows]] = _of_top(states[rows], head[rows], slopes[rows], top[rows], beside[rows])
+        beside = gamma * size_most + away
+        nearest = _of_top(states[rows], head[rows], slopes[rows], rho[rows], top[rows], beside[rows])
+    rho.add_(above(away + moved)[:, None])
+    if nearest is not None:
+        rho[rows, top[rows]] = nearest
     return rho.mul_(above(1.0, 126)).clamp_min_(smallest_normal(torch.float64))
 
 
@@ -82,7 +84,7 @@ def _away(nu: float, order: int, wide: RowWidening) -> Float[Tensor, " queries"]
 
 
 def _of_top(
-    states: States, head: SoftmaxHead, slopes: Tensor, top: Tensor, beside: Tensor
+    states: States, head: SoftmaxHead, slopes: Tensor, rho: Tensor, top: Tensor, beside: Tensor
 ) -> Float[Tensor, " queries"]:
     """rho_w of the most probable class, from shares of the others: where it has nearly all, squares are all error.
 
@@ -93,6 +95,9 @@ def _of_top(
     error = head.log_error
     others = without(head.log_probabilities, top, -torch.inf)
     log_rest = others.logsumexp(dim=1)
-    pulls = (others - log_rest[:, None]).exp_().mul_(slopes)
-    direct = safe_length(combine(states, pulls.scatter_(1, top[:, None], -at_class(slopes, top)[:, None])))
-    return (direct + above(beside) * (1 + torch.exp(2 * error))) * torch.exp(log_rest + error)
+    shares = (others - log_rest[:, None]).exp_()
+    grown = torch.exp(2 * error)
+    apart = torch.expm1(2 * error) * (dots(shares, rho) * grown + at_class(rho, top))
+    pulls = shares.mul_(slopes).scatter_(1, top[:, None], -at_class(slopes, top)[:, None])
+    direct = safe_length(combine(states, pulls))
+    return (direct + above(beside * (1 + grown) + apart)) * torch.exp(log_rest + error)
