@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants import (
     checker,
     contracts,
+    filters,
     geometry,
     heads,
     inversion,
@@ -46,6 +47,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(
         plain,
         orders,
         training,
+        filters,
         screening,
     )
     for mutant in area.MUTANTS

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from suffice.nn import TrajectoryBound
-from suffice.nn.descent import check_criterion, check_head, check_schedule, way_of
+from suffice.nn.descent import check_criterion, check_head, check_schedule, is_fixed, way_of
 
 
 def _run(optimizer: torch.optim.Optimizer, head: nn.Linear, **options: Any) -> TrajectoryBound:
@@ -71,9 +71,13 @@ def test_other_parameters_two_step_sizes_and_hooks_are_refused() -> None:
 
 def test_rates_that_are_none_are_refused() -> None:
     head = nn.Linear(3, 2)
-    optimizer = torch.optim.SGD(head.parameters(), lr=0.0)
-    with pytest.raises(ValueError, match="Expected a step size > 0 and a decay >= 0, but got"):
-        way_of(head, optimizer)
+    optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+    for name in ("lr", "weight_decay"):
+        for wrong in (-0.1, float("inf"), float("nan")):
+            before, optimizer.param_groups[0][name] = optimizer.param_groups[0][name], wrong
+            with pytest.raises(ValueError, match="Expected a step size and a decay >= 0 and finite, but got"):
+                way_of(head, optimizer)
+            optimizer.param_groups[0][name] = before
 
 
 def test_other_losses_are_refused() -> None:
@@ -92,6 +96,29 @@ def test_schedules_that_look_at_the_loss_are_refused() -> None:
     check_schedule(torch.optim.lr_scheduler.StepLR(optimizer, 10))
     with pytest.raises(ValueError, match="ReduceLROnPlateau, which looks at the loss"):
         check_schedule(torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer))
+    plateau, step = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer), torch.optim.lr_scheduler.StepLR(optimizer, 3)
+    chained = torch.optim.lr_scheduler.ChainedScheduler([step])
+    chained._schedulers = (step, plateau)  # type: ignore[assignment]
+    with pytest.raises(ValueError, match="ReduceLROnPlateau, which looks at the loss"):
+        check_schedule(chained)
+
+
+def test_which_schedules_are_known_to_be_fixed_in_advance() -> None:
+    known = torch.optim.lr_scheduler
+    first, second = (torch.optim.SGD(nn.Linear(3, 2).parameters(), lr=0.1) for _ in range(2))
+    step, cosine = known.StepLR(first, 3), known.CosineAnnealingLR(first, 10)
+    assert all(is_fixed(each, first) for each in (step, known.SequentialLR(first, [step, cosine], [5])))
+    assert not is_fixed(None, first)
+    # of another optimizer, asking a function that may ask anything, by somebody else
+    assert not is_fixed(step, second)
+    assert not is_fixed(known.LambdaLR(first, lambda _: 1.0), first)
+    assert not is_fixed(known.ChainedScheduler([step, known.MultiplicativeLR(first, lambda _: 1.0)]), first)
+    assert not is_fixed(object(), first)
+
+    class Own(known.StepLR):
+        pass
+
+    assert not is_fixed(Own(first, 3), first)
 
 
 def test_heads_that_are_not_plain_are_refused() -> None:

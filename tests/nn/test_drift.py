@@ -114,7 +114,7 @@ def test_a_report_says_what_there_is_and_what_there_is_not() -> None:
     words = str(more)
     assert "7 steps without decay of every parameter: no contraction" in words
     assert "2 steps longer than 2/smoothness" in words
-    assert "step sizes changed 3 times without a scheduler that could be looked at" in words
+    assert "step sizes or decays changed 3 times without a schedule of torch's that counts steps" in words
     assert "scheduler" not in str(report)
     assert "2 of 2 predictions are those of the exact run" in words
     assert "losses within" in words

@@ -114,3 +114,6 @@ def test_where_the_trace_does_not_suffice_the_norm_does() -> None:
     # the trace is 72/8, the norm 9/8: at rate 1.5 only the norm shows that the step is no expansion
     assert most_growth(features, Way(rate=1.5, decay=0.0, bias_decay=None)) == 1.0
     assert most_growth(torch.full((2, 2), math.inf), Way(rate=1.5, decay=0.0, bias_decay=None)) == math.inf
+    # a factor that no float holds
+    huge = torch.full((2, 2), 1e140, dtype=torch.float64)
+    assert most_growth(huge, Way(rate=1e100, decay=0.0, bias_decay=None)) == math.inf

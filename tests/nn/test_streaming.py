@@ -87,6 +87,15 @@ def test_bounds_are_of_all_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> 
     assert float(pi[0, 1:].norm()) * 5 / 0.5 <= float(left.weights) <= 2 * float(pi[0, 1:].norm()) * 5 / 0.5
 
 
+def test_what_is_left_out_of_the_weights_does_not_underflow() -> None:
+    pi = torch.tensor([[1.0, 3e-300, 1e-300]], dtype=torch.float64)
+    head = Head.of(torch.ones(3, 1, dtype=torch.float64), None, 1.0)
+    some = torch.tensor([True, False, False])
+    left = module._bounded(pi, 2 * pi[:, 1], some, 1, head, torch.tensor([5.0], dtype=torch.float64))
+    assert 5 * 3e-300 <= float(left.weights) <= 5 * 6e-300
+    assert 4e-300 <= float(left.hidden) <= 5e-300
+
+
 class _NoProducts(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         del types

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import suffice as sf
+import suffice.nn.trajectory as module
 from suffice.nn.regression import mean_gradient
 from suffice.nn.trajectory import Errors, TrajectoryBound
 from tests.attacks.trajectories import CASES, Case, attacked
@@ -144,6 +145,86 @@ def test_whatever_the_optimizer_did_is_in_the_bound(errors: Errors, monkeypatch:
         twin.step(x, y, 0.1, 0.0, 0.0)
         actual = twin.distance(head.weight.detach(), head.bias.detach())
         assert 1e-3 < actual <= bound <= 1.5 * actual
+
+
+@pytest.mark.parametrize("errors", ["twin", "enclosed", "derived"])
+def test_features_may_share_memory_with_the_head(errors: Errors) -> None:
+    """A step moves them, and the step is about the numbers that were given."""
+    torch.manual_seed(0)
+    head = nn.Linear(4, 4)
+    run = TrajectoryBound(head, torch.optim.SGD(head.parameters(), lr=1.0), errors=errors)
+    twin = ExactRun(head.weight.detach(), head.bias.detach())
+    y = torch.tensor([1, 0, 3, 2])
+    for _ in range(5):
+        given = head.weight.detach().clone()
+        bound = run.step(head.weight.detach(), y)
+        twin.step(given, y, 1.0, 0.0, 0.0)
+        assert twin.distance(head.weight.detach(), head.bias.detach()) <= bound < 1e-3
+
+
+@pytest.mark.parametrize("errors", ["twin", "enclosed", "derived"])
+@pytest.mark.parametrize("where", ["enclosed_error", "derived_error", "exact_step", "above"])
+def test_a_step_that_was_stopped_is_not_known(errors: Errors, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever: as a notebook's interrupt would, between the step and its bound."""
+    run, _, head = _trained(errors, 3)
+    before = head.weight.detach().clone()
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, where, stopped)
+        try:
+            run.step(torch.ones(1, 4), torch.tensor([0]))
+        except KeyboardInterrupt:
+            assert not torch.equal(head.weight, before)
+            assert run.distance == float("inf")
+            assert run.report(torch.eye(4)).states.certified == 0  # type: ignore[union-attr]
+    # and it stays so, however it goes on
+    assert run.step(torch.ones(1, 4), torch.tensor([0])) == float("inf") or run.steps == 5
+
+
+def test_a_report_is_about_the_head_that_was_trained() -> None:
+    run, _, head = _trained("twin", 2)
+    with torch.no_grad():
+        head.weight.mul_(1.5)
+    with pytest.raises(ValueError, match="Expected nobody else to change the head"):
+        run.report(torch.eye(4))
+
+
+def test_subnormal_numbers_that_are_read_as_zero_are_refused() -> None:
+    """A run that has nothing else would end 1e-39 from the exact one, and say that it is within 1e-150."""
+    head = nn.Linear(4, 3, bias=False)
+    nn.init.constant_(head.weight, 1e-39)
+    run = TrajectoryBound(head, torch.optim.SGD(head.parameters(), lr=0.1, weight_decay=0.01))
+    assert torch.set_flush_denormal(True)
+    try:
+        with pytest.raises(ValueError, match="Expected subnormal numbers to be numbers"):
+            run.step(torch.zeros(1, 4), torch.tensor([0]))
+        with pytest.raises(ValueError, match="Expected subnormal numbers to be numbers"):
+            run.report(torch.zeros(1, 4))
+    finally:
+        torch.set_flush_denormal(False)
+    run.step(torch.zeros(1, 4), torch.tensor([0]))
+
+
+@pytest.mark.parametrize("errors", ["twin", "enclosed", "derived"])
+def test_a_rate_of_zero_is_a_step_as_well(errors: Errors) -> None:
+    """Schedules that warm up begin with one."""
+    run, _, head = _trained(errors, 3)
+    before, weight = run.distance, head.weight.detach().clone()
+    run.optimizer.param_groups[0]["lr"] = 0.0
+    assert before <= run.step(torch.ones(1, 4), torch.tensor([0])) <= before * (1 + 1e-12) + 1e-14
+    assert torch.equal(head.weight, weight)
+    assert run.report().changed == 1
+
+
+def test_decays_that_change_are_told() -> None:
+    run, _, _ = _trained("twin", 2)
+    run.optimizer.param_groups[0]["weight_decay"] = 0.5
+    run.step(torch.ones(1, 4), torch.tensor([0]))
+    assert run.report().changed == 1
+    assert "step sizes or decays changed 1 times" in str(run.report())
 
 
 def test_step_sizes_that_change_are_told() -> None:

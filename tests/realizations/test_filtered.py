@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -168,6 +169,42 @@ def test_states_without_labels_have_probabilities_only() -> None:
     assert bool(torch.isfinite(found.probability).any())
     with pytest.raises(sf.BudgetError, match="Expected labels"):
         made.refuse(sf.Budgets(gradient=1.0))
+
+
+def test_without_labels_the_top_class_may_be_cut_off() -> None:
+    """There is none that is kept whatever it is: 0.84 is below a threshold of 0.9, and nothing would be left."""
+    states = sf.HeadStates(sf.LinearHead(torch.eye(3)), torch.tensor([[3.0, 0.0, 1.0]]))
+    pi = torch.softmax(torch.tensor([3.0, 0.0, 1.0], dtype=F64), dim=0)
+    for threshold, verdict in ((0.01, "certified"), (0.5, "certified"), (0.9, "inconclusive")):
+        filtered = sf.Filtered(threshold, truncated=True)
+        assert sf.certify(states, sf.Budgets(prediction=True), filtered).verdict[0] == verdict
+        after = filtered.at(states).after
+        assert after is not None
+        assert float(after.probability) >= float(pi[pi < threshold].sum()) * (1 - 1e-12)
+    assert sf.certify(states, sf.Budgets(probability=0.5), sf.Filtered(0.9, truncated=True)).verdict[0] != "certified"
+
+
+def test_ends_of_residuals_enclose_them_to_the_smallest() -> None:
+    """Logarithms of hundreds have roundings of their own; what is subnormal has few digits, and no lower end."""
+    g = torch.Generator().manual_seed(0)
+    for classes in (2, 3, 9):
+        bias = torch.randn(classes, generator=g, dtype=F64) * 400
+        bias[0] = -745 + bias.max()
+        states = sf.HeadStates(sf.LinearHead(torch.zeros(classes, 1), bias), torch.zeros(64, 1), torch.arange(64) % 2)
+        states = sf.HeadStates(states.head, states.hidden, states.labels, 1 + torch.rand(64, generator=g, dtype=F64))
+        found = residuals_of(sf.ExactHead().at(states))
+        for row, (y, temperature) in enumerate(zip(states.labels.tolist(), states.temperature.tolist(), strict=True)):  # type: ignore[union-attr]
+            with mpmath.workdps(50):
+                weights = [mpmath.exp(mpmath.mpf(c) / mpmath.mpf(temperature)) for c in bias.tolist()]
+                total = mpmath.fsum(weights)
+                for j, weight in enumerate(weights):
+                    exact = (total - weights[y] if j == y else weight) / total
+                    assert mpmath.mpf(float(found.low[row, j])) <= exact <= mpmath.mpf(float(found.high[row, j]))
+    least = sf.HeadStates(
+        sf.LinearHead(torch.zeros(2, 1), torch.tensor([0.0, -744.0], dtype=F64)), torch.zeros(1, 1), torch.tensor([0])
+    )
+    # exp(-744) is 9.9e-324, to a digit
+    assert residuals_of(sf.ExactHead().at(least)).low.tolist() == [[0.0, 0.0]]
 
 
 def test_a_filter_sees_what_was_executed() -> None:

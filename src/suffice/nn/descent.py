@@ -12,7 +12,16 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 
 from suffice.numerics.formats import format_of
 
-__all__ = ["Way", "check_criterion", "check_head", "check_optimizer", "check_schedule", "way_of"]
+__all__ = [
+    "Way",
+    "check_criterion",
+    "check_head",
+    "check_optimizer",
+    "check_schedule",
+    "check_subnormals",
+    "is_fixed",
+    "way_of",
+]
 
 _REASONS = {
     "momentum": "its state carries old errors on, and the step is no contraction",
@@ -96,10 +105,38 @@ def check_criterion(criterion: nn.Module | None) -> None:
 
 def check_schedule(scheduler: object | None) -> None:
     """Raise for a schedule that looks at the loss: the exact run would have other step sizes."""
-    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+    if any(isinstance(each, torch.optim.lr_scheduler.ReduceLROnPlateau) for each in _parts(scheduler)):
         raise ValueError(
             "Expected a schedule that is fixed in advance, but got ReduceLROnPlateau, which looks at the loss: "
             "the exact run could take other step sizes"
+        )
+
+
+def is_fixed(scheduler: object | None, optimizer: torch.optim.Optimizer) -> bool:
+    """Whether it is a schedule of torch's own, of this optimizer, that counts steps and asks no function of ours."""
+    known = torch.optim.lr_scheduler
+    return scheduler is not None and all(
+        isinstance(each, known.LRScheduler)
+        and type(each).__module__ == known.__name__
+        and not isinstance(each, known.LambdaLR | known.MultiplicativeLR)
+        and each.optimizer is optimizer
+        for each in _parts(scheduler)
+    )
+
+
+def _parts(scheduler: object | None) -> Iterator[object]:
+    """A schedule, and those that it is made of."""
+    if scheduler is not None:
+        yield scheduler
+        for each in getattr(scheduler, "_schedulers", ()):
+            yield from _parts(each)
+
+
+def check_subnormals() -> None:
+    """Raise where subnormal numbers are read as zero: nothing here would see what they are."""
+    if bool(torch.tensor([5e-324], dtype=torch.float64) == 0):
+        raise ValueError(
+            "Expected subnormal numbers to be numbers, but they are read as zero; call torch.set_flush_denormal(False)"
         )
 
 
@@ -120,8 +157,8 @@ def way_of(head: nn.Linear, optimizer: torch.optim.Optimizer) -> Way:
 def _options(optimizer: torch.optim.Optimizer, parameter: Tensor) -> tuple[float, float]:
     (group,) = (group for group in optimizer.param_groups if any(each is parameter for each in group["params"]))
     rate, decay = float(group["lr"]), float(group["weight_decay"])
-    if not (0 < rate < math.inf and 0 <= decay < math.inf):
-        raise ValueError(f"Expected a step size > 0 and a decay >= 0, but got {rate} and {decay}")
+    if not (0 <= rate < math.inf and 0 <= decay < math.inf):
+        raise ValueError(f"Expected a step size and a decay >= 0 and finite, but got {rate} and {decay}")
     return rate, decay
 
 

@@ -66,7 +66,7 @@ class TrajectoryReport:
             lines.append(f"{self.expanding} steps longer than 2/smoothness: distances may have grown there")
         if self.changed:
             lines.append(
-                f"step sizes changed {self.changed} times without a scheduler that could be looked at: "
+                f"step sizes or decays changed {self.changed} times without a schedule of torch's that counts steps: "
                 "assumed to be fixed in advance, whatever the loss was"
             )
         if self.states is not None:

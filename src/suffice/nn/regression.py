@@ -82,7 +82,9 @@ def _error(weight: Tensor, bias: Tensor | None, features: Tensor, probabilities:
     of_product = gamma(roundings_of_product(count, "dim", dtype) + 4, dtype)
     # two distributions are never further apart than the root of 2
     changed = ((1 + 2 * of_softmax) * torch.expm1(moved) * spread).clamp_max(1.5)
-    each = changed + of_softmax * torch.linalg.vector_norm(pi, dim=1) + of_product * left + 16 * classes * tiny
+    each = (
+        changed + of_softmax * torch.linalg.vector_norm(pi, dim=1) + of_product * left + 16 * (classes + count) * tiny
+    )
     # a sum over the batch of nonnegative terms; the last term is what underflows in the product
     total = float((lengths * each).sum()) / count + 4 * (count + 4) * math.sqrt(classes * (dim + 1)) * tiny
     total = above(total, count + classes + 64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 
 import torch
@@ -78,5 +79,7 @@ def most_growth(features: Float[Tensor, "queries dim"], way: Way) -> float:
     if found is None:
         return math.inf
     most = max(found, shrink)
+    if most > sys.float_info.max:
+        return math.inf
     nearest = float(most)
     return nearest if nearest >= most else math.nextafter(nearest, math.inf)

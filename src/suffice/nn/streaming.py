@@ -220,7 +220,8 @@ def _bounded(pi: Tensor, threshold: Tensor, some: Tensor, kept: int, head: Head,
         found = torch.stack([(part * each).sum(dim=1) for each in of.unbind(1)], dim=1) if narrowed else part @ of
         sums += above(found, part.shape[1] + 8).double()
     sums = above(sums, pi.shape[1] // _SUMMED + 8) + pi.shape[1] * smallest_normal(pi.dtype)
-    in_weights = (sums[:, 1] * threshold.double()).sqrt() * joint
+    # roots first: the product of two small numbers underflows
+    in_weights = sums[:, 1].sqrt() * threshold.double().sqrt() * joint
     return LeftOut(
         threshold=threshold.double(),
         hidden=above(sums[:, 0] / head.temperature, 8),

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
+from dataclasses import astuple
 from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from suffice.nn.descent import check_criterion, check_head, check_optimizer, check_schedule, way_of
+from suffice.nn.descent import (
+    Way,
+    check_criterion,
+    check_head,
+    check_optimizer,
+    check_schedule,
+    check_subnormals,
+    is_fixed,
+    way_of,
+)
 from suffice.nn.drift import TrajectoryReport, drifted
 from suffice.nn.regression import MeanGradient, mean_gradient, norm_above
 from suffice.nn.steps import Parameters, derived_error, enclosed_error, exact_step, most_growth
@@ -31,7 +41,7 @@ _KEPT = (
     "_last",
     "_twin",
     "_off",
-    "_rate",
+    "_way",
 )
 
 
@@ -73,13 +83,13 @@ class TrajectoryBound:
         check_criterion(criterion)
         check_schedule(scheduler)
         self.head, self.optimizer, self.errors = head, optimizer, errors
-        self.scheduled = scheduler is not None
+        self.scheduled = is_fixed(scheduler, optimizer)
         self.distance, self.steps, self.loss = 0.0, 0, math.nan
         # how many steps were longer than the batch's smoothness allows, and how many had no decay to forget by
         self.expanding, self.without_decay = 0, 0
-        # how often the step size changed, by nobody that is known
+        # how often step size or decays changed, by nobody that is known
         self.changed = 0
-        self._rate: float | None = None
+        self._way: tuple[float | None, ...] | None = None
         self._last = self._parameters()
         self._twin = self._last if errors != "twin" else _widened(self._last)
         # of the twin, if there is one, and else of the run itself
@@ -100,43 +110,62 @@ class TrajectoryBound:
         """
         features, labels = self._batch(features, labels)
         check_optimizer(self.head, self.optimizer)
-        if not all(map(_same, self._last, self._parameters())):
-            raise ValueError("Expected nobody else to change the head between steps, but its parameters have moved")
-        way = way_of(self.head, self.optimizer)
-        self.changed += not self.scheduled and self._rate not in (None, way.rate)
-        self._rate, before = way.rate, self._last
+        check_subnormals()
+        self._check_unmoved()
+        way, before = way_of(self.head, self.optimizer), self._last
         made = self._gradient(features, labels, gradient, allowance)
+        # before anything moves: features may share memory with the head
+        growth, slopes = most_growth(features, way), self._slopes(features, labels, made, gradient is None)
+        # a step that is not finished, whatever stops it, is not known
+        off, self._off, self.distance = self._off, math.inf, math.inf
         # copies: whatever changes them on the way, what is compared is as it was computed
         self.head.weight.grad = made.weight.clone()
         if self.head.bias is not None and made.bias is not None:
             self.head.bias.grad = made.bias.clone()
         self.optimizer.step()
         self._last = self._parameters()
-        growth = most_growth(features, way)
-        self.expanding += growth > 1
-        self.without_decay += way.least == 0
+        if self.errors == "twin":
+            old, self._twin = self._twin, exact_step(self._twin, slopes, way)
+            more = derived_error(old, self._twin, slopes, way)
+            apart = _apart(self._last, self._twin)
+        else:
+            # nothing is derived of an optimizer: whatever it did, this is what came out
+            more, apart = enclosed_error(before, self._last, slopes, way), 0.0
+        self._count(way, growth)
+        # what is not a number is not known
+        self._off = _known(above(growth * off + more, 4))
+        self.distance = _known(above(apart + self._off, 1))
+        return self.distance
+
+    def _slopes(self, features: Tensor, labels: Tensor, made: MeanGradient, own: bool) -> MeanGradient:
+        """What a step is compared with: a gradient in float64, at the twin's place or at the run's, or the one made."""
         if self.errors == "twin":
             slopes = mean_gradient(*self._twin, features.double(), labels)
-            old, self._twin = self._twin, exact_step(self._twin, slopes, way)
-            off = derived_error(old, self._twin, slopes, way)
             self.loss = slopes.loss
-        else:
-            slopes = made
-            if self.errors == "enclosed" and not (gradient is None and features.dtype == torch.float64):
-                slopes = mean_gradient(*_widened(before), features.double(), labels)
-            # nothing is derived of an optimizer: whatever it did, this is what came out
-            off = enclosed_error(before, self._last, slopes, way)
-        # what is not a number is not known
-        self._off = _known(above(growth * self._off + off, 4))
-        apart = _apart(self._last, self._twin) if self.errors == "twin" else 0.0
-        self.distance = _known(above(apart + self._off, 1))
+            return slopes
+        if self.errors == "derived" or (own and features.dtype == torch.float64):
+            return made
+        return mean_gradient(*_widened(self._last), features.double(), labels)
+
+    def _count(self, way: Way, growth: float) -> None:
+        """What a report tells about the way here."""
+        numbers = astuple(way)
+        self.changed += not self.scheduled and self._way not in (None, numbers)
+        self._way = numbers
+        self.expanding += growth > 1
+        self.without_decay += way.least == 0
         self.steps += 1
-        return self.distance
+
+    def _check_unmoved(self) -> None:
+        if not all(map(_same, self._last, self._parameters())):
+            raise ValueError("Expected nobody else to change the head between steps, but its parameters have moved")
 
     def report(
         self, features: Float[Tensor, "queries dim"] | None = None, labels: Int[Tensor, " queries"] | None = None
     ) -> TrajectoryReport:
         """What the distance means, in words and, with features, for loss, probabilities and predictions there."""
+        self._check_unmoved()
+        check_subnormals()
         weight, bias = self._last
         states = None if features is None else drifted(weight, bias, features, labels, self.distance)
         return TrajectoryReport(

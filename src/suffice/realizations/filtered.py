@@ -15,6 +15,7 @@ from suffice.budgets import BudgetError, Budgets
 from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.numerics.outward import above, below
+from suffice.numerics.rounding import smallest_normal
 from suffice.numerics.softmax import class_mask, without
 from suffice.pairs.base import Pair
 from suffice.pairs.debye import DebyePair
@@ -156,21 +157,30 @@ def residuals_of(made: Realized) -> Residuals:
     """The residuals of a realization's program, enclosed: its log-probabilities are off by omega at most."""
     head = made.head()
     log_pi, y = head.log_probabilities, head.target
+    label = class_mask(y, log_pi.shape[1])
     omega = torch.zeros_like(head.gradient_scale) if head.log_error is None else head.log_error
-    # the label's is the sum of all others, formed without it; a log-sum has a few roundings more
-    rest = without(log_pi, y, -torch.inf).logsumexp(dim=1)
-    log_g = log_pi.scatter(1, y[:, None], rest[:, None])
-    more = omega + (log_pi.shape[1] + 64 + rest.abs()) * torch.finfo(log_pi.dtype).eps
-    low = _as_executed(made, below(torch.exp(log_g - more[:, None]), 64))
+    if getattr(made.states, "labels", None) is None:
+        # the target only stands in for a label: it is a class like all others, and may be cut off
+        log_g, label = log_pi, torch.zeros_like(label)
+    else:
+        # the label's is the sum of all others, formed without it; a log-sum has a few roundings more
+        rest = without(log_pi, y, -torch.inf).logsumexp(dim=1)
+        log_g = log_pi.scatter(1, y[:, None], rest[:, None])
+    # the longest of these logarithms is rounded once more when ends are formed; a masked class has none
+    size = torch.where(torch.isfinite(log_g), log_g, 0.0).abs().amax(dim=1)
+    more = omega + (log_pi.shape[1] + 64 + size) * torch.finfo(log_pi.dtype).eps
+    low = below(torch.exp(log_g - more[:, None]), 64)
+    # what is subnormal has too few digits to be below anything
+    low = _as_executed(made, torch.where(low < smallest_normal(low.dtype), 0.0, low))
     high = above(torch.exp(log_g + more[:, None]), 64, positive=log_g > -torch.inf)
-    # the label is never cut off
-    top = log_pi.argmax(dim=1)
-    sure = torch.where(top == y, torch.inf, low.gather(1, top[:, None])[:, 0])
+    # a label is never cut off
+    top = log_pi.argmax(dim=1, keepdim=True)
+    sure = torch.where(label.gather(1, top), torch.inf, low.gather(1, top))[:, 0]
     return Residuals(
         low=low.nan_to_num(nan=0.0),
         high=high.clamp_max(1.0).nan_to_num(nan=1.0),
         lengths=_class_lengths(made),
-        label=class_mask(y, log_pi.shape[1]),
+        label=label,
         top=sure.nan_to_num(nan=0.0),
         scale=_scale(made),
         slack=more,
