@@ -1,34 +1,42 @@
 """Filtered cross-entropy over torch's, in time and memory, and what thresholds do on real states.
 
-`python -m benchmarks.filtering [HEAD.safetensors]`: a file with weight [V, p], hidden [N, p] and labels [N], such as a
-language model's head and its inputs; without one, random numbers and the built-in vMF states only. One thread.
+`python -m benchmarks.filtering capture STATES` writes SmolLM2's head and 1,024 of its states, and
+`python -m benchmarks.filtering speed|memory|thresholds [STATES]` is about them, random numbers and the built-in vMF
+states; without a file, about the last two only. One thread.
 """
 
 from __future__ import annotations
 
 import ctypes
-import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
+import typer
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 import suffice as sf
 from benchmarks.memory import peak_of
+from examples.audit_language_model import capture as captured
 
-__all__ = ["bound_over_actual", "compared", "floor", "main", "published", "thresholds"]
+__all__ = ["app", "bound_over_actual", "certified_thresholds", "floor", "published", "ratio_of_bytes", "ratio_of_times"]
+
+app = typer.Typer(add_completion=False)
+Stored = Annotated[Path | None, typer.Argument(help="Captured states; none for random numbers only.")]
 
 _ROWS = 1024
 _TILE = 128
 _BUDGETS = (0.1, 0.01)
 
 
-def compared(weight: Tensor, hidden: Tensor, labels: Tensor, budget: float, repeats: int = 5) -> dict[str, float]:
-    """Seconds (of this process) and bytes beyond gradients of one forward and backward, ours over torch's."""
+def _steps(
+    weight: Tensor, hidden: Tensor, labels: Tensor, budget: float
+) -> tuple[sf.nn.FilteredCrossEntropy, Callable[[bool], None]]:
+    """A loss, and one forward and backward pass: by it, or by torch's own."""
     head = nn.Linear(weight.shape[1], len(weight), bias=False)
     with torch.no_grad():
         head.weight.copy_(weight)
@@ -40,23 +48,42 @@ def compared(weight: Tensor, hidden: Tensor, labels: Tensor, budget: float, repe
         value = loss(h, labels) if ours else nn.functional.cross_entropy(head(h), labels)
         value.backward()
 
+    return loss, step
+
+
+def ratio_of_times(weight: Tensor, hidden: Tensor, labels: Tensor, budget: float, repeats: int = 5) -> dict[str, float]:
+    """Seconds of this process of one forward and backward, ours over torch's: interleaved, the best of each."""
+    loss, step = _steps(weight, hidden, labels, budget)
     times: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(repeats + 1):
         for ours in (False, True):
             start = time.process_time()
             step(ours)
             times[ours].append(time.process_time() - start)
+    assert loss.last is not None
+    assert loss.last.certified
+    return {
+        "time": min(times[True][1:]) / min(times[False][1:]),
+        "seconds": min(times[True][1:]),
+        "kept": loss.last.kept_share,
+    }
+
+
+def ratio_of_bytes(weight: Tensor, hidden: Tensor, labels: Tensor, budget: float) -> dict[str, float]:
+    """Peak bytes beyond inputs and returned gradients of one forward and backward, ours over torch's."""
+    loss, step = _steps(weight, hidden, labels, budget)
+    for ours in (False, True):
+        step(ours)
     returned = 4 * (weight.numel() + hidden.numel())
     bytes_of = {}
     for ours in (False, True):
-        head.weight.grad = None
+        loss.head.weight.grad = None
         # what was freed goes back to the system, or it would be there before as well
         ctypes.CDLL("libc.so.6").malloc_trim(0)
         bytes_of[ours] = peak_of(lambda ours=ours: step(ours))[1] - returned  # type: ignore[misc]
     assert loss.last is not None
     assert loss.last.certified
     return {
-        "time": min(times[True][1:]) / min(times[False][1:]),
         "memory": bytes_of[True] / bytes_of[False],
         "megabytes": bytes_of[True] / 1e6,
         "kept": loss.last.kept_share,
@@ -116,7 +143,7 @@ def floor(weight: Tensor, hidden: Tensor, labels: Tensor, repeats: int = 5) -> f
     return min(times["bare"][1:]) / min(times["whole"][1:])
 
 
-def thresholds(parts: list[Any], budget: float, contract: str = "centered") -> dict[str, float]:
+def certified_thresholds(parts: list[Any], budget: float, contract: str = "centered") -> dict[str, float]:
     """Quantiles of the certified threshold, residuals that reach it, and what share of states may leave out all."""
     found = [sf.filter_threshold(states, sf.Budgets(gradient=budget), contract=contract) for states in parts]
     each = torch.cat([one.threshold for one in found]).clamp_max(1.0)
@@ -157,34 +184,72 @@ def _vmf() -> None:
     for classes, parts in sorted(by_classes.items()):
         _said(f"vMF states of {classes} classes, bound over actual at 2^-12", bound_over_actual(parts, 2**-12))
         for budget in _BUDGETS:
-            _said(f"vMF states of {classes} classes, certified thresholds, budget {budget}", thresholds(parts, budget))
+            found = certified_thresholds(parts, budget)
+            _said(f"vMF states of {classes} classes, certified thresholds, budget {budget}", found)
 
 
 def _said(name: str, numbers: dict[str, float]) -> None:
     print(name, {key: float(f"{value:.4g}") for key, value in numbers.items()}, flush=True)
 
 
-def main() -> None:
-    """Everything, as lines."""
-    torch.set_num_threads(1)
+def _stored(states: Path) -> tuple[Tensor, Tensor, Tensor]:
+    found = load_file(states)
+    hidden, labels = found["hidden"].float()[:_ROWS].contiguous(), found["labels"].long()[:_ROWS]
+    return found["weight"].float(), hidden, labels
+
+
+def _random() -> tuple[Tensor, Tensor, Tensor]:
+    """Of the same sizes: softmaxes are flat, and there is nothing to leave out."""
     g = torch.Generator().manual_seed(0)
-    if len(sys.argv) > 1:
-        stored = load_file(Path(sys.argv[1]))
-        weight, hidden = stored["weight"].float(), stored["hidden"].float()[:_ROWS].contiguous()
-        labels = stored["labels"].long()[:_ROWS]
-        for budget in _BUDGETS:
-            _said(f"stored states, budget {budget}", compared(weight, hidden, labels, budget))
-        _said("2^-12 on stored states", published(weight, hidden[:256], labels[:256]))
-        states = sf.HeadStates(sf.LinearHead(weight), hidden[:256], labels[:256])
-        for budget in _BUDGETS:
-            _said(f"certified thresholds, budget {budget}", thresholds([states], budget, "geometry"))
-    _vmf()
     weight, hidden = 0.02 * torch.randn(49_152, 576, generator=g), torch.randn(_ROWS, 576, generator=g)
-    labels = torch.randint(0, len(weight), (_ROWS,), generator=g)
-    for budget in _BUDGETS:
-        _said(f"random states, budget {budget}", compared(weight, hidden, labels, budget))
-    _said("three bare products over torch's", {"time": floor(weight, hidden, labels)})
+    return weight, hidden, torch.randint(0, len(weight), (_ROWS,), generator=g)
+
+
+def _both(states: Path | None) -> Iterator[tuple[str, tuple[Tensor, Tensor, Tensor]]]:
+    if states is not None:
+        yield "stored states", _stored(states)
+    yield "random states", _random()
+
+
+@app.command()
+def capture(states: Annotated[Path, typer.Argument(help="Where to write them, as safetensors.")]) -> None:
+    """SmolLM2's head, and hidden vectors over Python's reference with the tokens that follow."""
+    torch.set_num_threads(1)
+    found = captured(_ROWS)
+    save_file({"weight": found.weight, "hidden": found.hidden, "labels": found.labels}, states)
+
+
+@app.command()
+def speed(states: Stored = None) -> None:
+    """Time of forward and backward over torch's, and that of the three bare products."""
+    torch.set_num_threads(1)
+    for name, batch in _both(states):
+        for budget in _BUDGETS:
+            _said(f"{name}, budget {budget}", ratio_of_times(*batch, budget))
+        _said(f"{name}, three bare products over torch's", {"time": floor(*batch)})
+
+
+@app.command()
+def memory(states: Stored = None) -> None:
+    """Peak memory of forward and backward beyond inputs and gradients, over torch's."""
+    torch.set_num_threads(1)
+    for name, batch in _both(states):
+        for budget in _BUDGETS:
+            _said(f"{name}, budget {budget}", ratio_of_bytes(*batch, budget))
+
+
+@app.command()
+def thresholds(states: Stored = None) -> None:
+    """What 2^-12 leaves out, and the certified thresholds: of 256 stored states, and of the built-in vMF ones."""
+    torch.set_num_threads(1)
+    if states is not None:
+        weight, hidden, labels = _stored(states)
+        _said("2^-12 on stored states", published(weight, hidden[:256], labels[:256]))
+        some = sf.HeadStates(sf.LinearHead(weight), hidden[:256], labels[:256])
+        for budget in _BUDGETS:
+            _said(f"certified thresholds, budget {budget}", certified_thresholds([some], budget, "geometry"))
+    _vmf()
 
 
 if __name__ == "__main__":
-    main()
+    app()

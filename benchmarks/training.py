@@ -1,4 +1,7 @@
-"""A ProCo training step against the published way of computing it, in time and in memory; the monitor's overhead."""
+"""A ProCo training step against the published way of computing it, in time and in memory; the monitor's overhead.
+
+`python -m benchmarks.training` prints the three overheads of a monitor, one thread; all else is called by others.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,9 @@ from examples.networks import augment
 from examples.runs import RUNS
 from examples.training import build, objective
 
-__all__ = ["head_monitor_overhead", "monitor_overhead", "step_memory", "step_ratio"]
+__all__ = ["head_monitor_overhead", "main", "monitor_overhead", "step_memory", "step_ratio"]
 
+Parts = Callable[[], tuple[nn.Module, nn.Linear, torch.Tensor]]
 QUERIES, CLASSES, DIM, TEMPERATURE = 128, 1000, 1024, 0.07
 
 
@@ -93,15 +97,25 @@ def step_memory(root: Path) -> tuple[float, dict[str, int]]:
     return peaks["ours"] / peaks["published"], peaks
 
 
-def _training(monitored: bool) -> Callable[[], None]:
-    """50 steps of a small convolutional network with 100 classes, one of which reports if it is monitored."""
-    torch.manual_seed(0)
+def _network() -> tuple[nn.Module, nn.Linear, torch.Tensor]:
+    """A small convolutional network with 100 classes, and images."""
     body = nn.Sequential(
         nn.Conv2d(3, 32, 3, stride=2), nn.ReLU(), nn.Conv2d(32, 64, 3, stride=2), nn.ReLU(), nn.Flatten()
     )
-    head = nn.Linear(64 * 7 * 7, 100)
+    return body, nn.Linear(64 * 7 * 7, 100), torch.randn(128, 3, 32, 32)
+
+
+def _language_head() -> tuple[nn.Module, nn.Linear, torch.Tensor]:
+    """The head of a language model by itself, and hidden vectors."""
+    return nn.Identity(), nn.Linear(576, 49_152, bias=False), torch.randn(128, 576)
+
+
+def _training(parts: Parts, monitored: bool) -> Callable[[], None]:
+    """50 steps, one of which reports if it is monitored."""
+    torch.manual_seed(0)
+    body, head, inputs = parts()
     optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], lr=0.01)
-    images, labels = torch.randn(128, 3, 32, 32), torch.randint(0, 100, (128,))
+    labels = torch.randint(0, head.out_features, (len(inputs),))
     monitor = sf.nn.ToleranceMonitor(head, noise=0.1, realization=sf.RoundedLogits(torch.bfloat16), every=50)
     if not monitored:
         monitor.remove()
@@ -109,7 +123,7 @@ def _training(monitored: bool) -> Callable[[], None]:
     def steps() -> None:
         for _ in range(50):
             optimizer.zero_grad()
-            nn.functional.cross_entropy(head(body(images)), labels).backward()
+            nn.functional.cross_entropy(head(body(inputs)), labels).backward()
             optimizer.step()
             if monitored:
                 monitor(labels=labels)
@@ -117,9 +131,9 @@ def _training(monitored: bool) -> Callable[[], None]:
     return steps
 
 
-def head_monitor_overhead(repeats: int = 15) -> tuple[float, dict[str, float]]:
+def head_monitor_overhead(parts: Parts = _network, repeats: int = 15) -> tuple[float, dict[str, float]]:
     """Whole training over whole training: 50 steps with one report by the monitor of a linear head, and without."""
-    runs = {"monitored": _training(True), "plain": _training(False)}
+    runs = {"monitored": _training(parts, True), "plain": _training(parts, False)}
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats + 1):
         for name, run in runs.items():
@@ -166,3 +180,20 @@ def monitor_overhead() -> tuple[float, dict[str, float]]:
     turns = [{name: run() for name, run in runs.items()} for _ in range(7)]
     times = {name: statistics.median(turn[name] for turn in turns) for name in runs}
     return 1 + times["monitor"] / (50 * times["step"]), times
+
+
+def main() -> None:
+    """The overheads of monitors at every = 50, each with the times that it is made of."""
+    torch.set_num_threads(1)
+    found = {
+        "a network of 100 classes": head_monitor_overhead(),
+        "a language model's head": head_monitor_overhead(_language_head, 3),
+        "cifar100-lt/proco-128": monitor_overhead(),
+    }
+    for name, (overhead, times) in found.items():
+        seconds_of = ", ".join(f"{part} {value:.4f} s" for part, value in times.items())
+        print(f"monitor_overhead of {name}: {overhead:.4f} ({seconds_of})")
+
+
+if __name__ == "__main__":
+    main()

@@ -17,6 +17,7 @@ from benchmarks.endpoint_table import GAPS, endpoint_errors
 from suffice import cli
 
 ROOT = Path(__file__).resolve().parent.parent
+NOTATION = ROOT / "docs" / "notation.md"
 CHAPTERS = sorted((ROOT / "docs" / "theory").glob("[0-9]*.md"))
 LABEL = re.compile(r"\b(?:sec|eq|prop|thm|app|fig|tab):[A-Za-z0-9][A-Za-z0-9-]*")
 
@@ -29,6 +30,8 @@ CITED = re.compile(rf"\btheory(?:\.md)?`?,\s+(?:section\s+)?({_NUMBER}(?:(?:,|,?
 BRACKETED = re.compile(rf"(?<![\w\])}}$])\(({_SECTION}(?:(?:,|\s+and|\s+to)\s+{_SECTION})*)")
 # "as in 6.10", "of 8.2 to 8.5"
 IN_WORDS = re.compile(rf"\b(?:as in|in|of|by|see|section|from)\s+({_SECTION}(?:(?:,|\s+and|\s+to)\s+{_SECTION})*)")
+# "12.6a with these", wherever it stands: a number with a letter is no decimal, but a power of ten or a format of one
+LETTERED = re.compile(r"(?<![\w.$\\{:-])((?:1[0-2]|[1-9])\.\d{1,2}[a-h])(?![\w}]|[.+-]\d)")
 PROPOSITION = re.compile(rf"\bPropositions?\s+({_NUMBER}(?:(?:,|\s+and|\s+to)\s+{_NUMBER})*)")
 
 
@@ -55,7 +58,7 @@ def _sections() -> frozenset[str]:
                 section = heading[1]
                 assert section not in found, f"{section} is there twice"
                 found.add(section)
-            if proposition := re.match(r"\*\*Proposition (\S+?)\.?(?:\*\*| )", line):
+            if proposition := re.match(r"\*\*(?:Proposition|Lemma) (\S+?)\.?(?:\*\*| )", line):
                 assert re.fullmatch(rf"{re.escape(section)}[a-z]?", proposition[1]), f"{proposition[1]} in {section}"
                 found.add(proposition[1])
     return frozenset(found)
@@ -71,7 +74,7 @@ def _words(path: Path) -> str:
 
 
 def _references(text: str, *, in_words: bool = False) -> set[str]:
-    patterns = (CITED, BRACKETED, PROPOSITION, IN_WORDS) if in_words else (CITED, BRACKETED, PROPOSITION)
+    patterns = (CITED, BRACKETED, PROPOSITION, *((IN_WORDS, LETTERED) if in_words else ()))
     return {number for pattern in patterns for match in pattern.findall(text) for number in re.findall(_NUMBER, match)}
 
 
@@ -98,6 +101,12 @@ def test_references_are_found_in_every_form() -> None:
         assert "12.9" in _references(text, in_words=True), text
         assert "12.9" not in _sections()
     assert _references("(theory, 12)") == {"12"} <= _sections()
+    # with a letter, anywhere
+    for text in ("*Proof.* 12.6z is no proposition, 12.6g with these is", "and 12.6g.", "12.6g, 3.1"):
+        assert _references(text, in_words=True) == {"12.6g"}, text
+        assert "12.6g" not in _sections()
+    for text in ("3.14e-06", "{seconds:7.1f} s", "1.01u", "-3.2e", "1.2.3a"):
+        assert _references(text, in_words=True) == set(), text
 
 
 def test_every_cited_section_exists() -> None:
@@ -106,7 +115,7 @@ def test_every_cited_section_exists() -> None:
         (str(path.relative_to(ROOT)), number)
         for path in paths
         # elsewhere a number after a preposition is mostly a number
-        for number in _references(_words(path), in_words=path in CHAPTERS or "src" in path.parts)
+        for number in _references(_words(path), in_words=path in (*CHAPTERS, NOTATION) or "src" in path.parts)
     }
     assert len(cited) > 100
     assert {(name, number) for name, number in cited if number not in _sections()} == set()

@@ -137,17 +137,22 @@ def _allowance(head: nn.Linear, x: Tensor, y: Tensor, gradient: Parameters) -> f
 def main() -> None:
     """A line a case: the last bound, over the actual distance, and the smallest and median quotient of all steps."""
     everything: list[float] = []
+    shares: list[float] = []
     for case in CASES:
         taken = list(attacked(case))
         assert all(each.actual <= each.bound for each in taken), case
         quotients = [each.bound / each.actual for each in taken if each.actual > 0]
         everything += quotients
+        if case.program == "adversarial":
+            shares.append(taken[-1].actual / taken[-1].bound)
         sizes = f"C {case.classes:3} p {case.dim:3} n {case.batch:3} steps {case.steps:5}"
         last = f"E {taken[-1].bound:.2e} actual {taken[-1].actual:.2e}"
         found = f"last {quotients[-1]:.4g} median {statistics.median(quotients):.4g} least {min(quotients):.9g}"
         decays = f"decay {case.decay:6} / {case.bias_decay!s:6}"
         print(f"{case.program:12} {case.errors:9} {sizes} {decays} {last} over actual: {found}")  # noqa: T201
     print(f"all {len(everything)} steps: median {statistics.median(everything):.4g}, least {min(everything):.9g}")  # noqa: T201
+    reached = [f"{share:.4f}" for share in shares]
+    print(f"an adversary reaches, of the last bound: {', '.join(reached)}")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -51,7 +51,8 @@ class TrajectoryBound:
     The exact run starts from the same numbers and takes the same batches and step sizes in real arithmetic; it is
     never run. Features are frozen: what came before them is not covered. `step` takes the gradient of the mean
     cross-entropy, calls `optimizer.step()`, and says how far the result may be off. Step sizes must not follow the
-    loss: hand in the `scheduler`, which is looked at; where they change without one, the report says what it assumes.
+    loss: hand in the `scheduler`, which is looked at; where they change without one of torch's own that counts steps,
+    the report says what it assumes.
     `errors` is one of
 
     - "twin": a second run in float64, whose own roundings are bounded; the bound is the distance between the two and
