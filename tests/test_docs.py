@@ -21,7 +21,7 @@ NOTATION = ROOT / "docs" / "notation.md"
 CHAPTERS = sorted((ROOT / "docs" / "theory").glob("[0-9]*.md"))
 LABEL = re.compile(r"\b(?:sec|eq|prop|thm|app|fig|tab):[A-Za-z0-9][A-Za-z0-9-]*")
 
-# chapters have one digit or two: 3.8, 12.2b
+# chapters have one digit or two: 3.8, 11.2b
 _NUMBER = r"(?:1\d|[1-9])(?:\.\d{1,2}[a-z]?)?(?![\d.]*\d)"
 _SECTION = r"(?:1[0-2]|[3-9])\.\d{1,2}[a-z]?(?![\d.]*\d)(?!\s*%)"
 # "docs/theory, 6.6 and 8.2", with .md or without, in a sentence or in brackets
@@ -30,7 +30,7 @@ CITED = re.compile(rf"\btheory(?:\.md)?`?,\s+(?:section\s+)?({_NUMBER}(?:(?:,|,?
 BRACKETED = re.compile(rf"(?<![\w\])}}$])\(({_SECTION}(?:(?:,|\s+and|\s+to)\s+{_SECTION})*)")
 # "as in 6.10", "of 8.2 to 8.5"
 IN_WORDS = re.compile(rf"\b(?:as in|in|of|by|see|section|from)\s+({_SECTION}(?:(?:,|\s+and|\s+to)\s+{_SECTION})*)")
-# "12.6a with these", wherever it stands: a number with a letter is no decimal, but a power of ten or a format of one
+# "11.6a with these", wherever it stands: a number with a letter is no decimal, but a power of ten or a format of one
 LETTERED = re.compile(r"(?<![\w.$\\{:-])((?:1[0-2]|[1-9])\.\d{1,2}[a-h])(?![\w}]|[.+-]\d)")
 PROPOSITION = re.compile(rf"\bPropositions?\s+({_NUMBER}(?:(?:,|\s+and|\s+to)\s+{_NUMBER})*)")
 
@@ -97,14 +97,14 @@ def test_references_are_found_in_every_form() -> None:
     for text in ("log1p(3.8)", "x[0](3.8)", "(3.875)", "theory, 1974", "(0.5)"):
         assert _references(text, in_words=True) == set(), text
     # chapters of two digits, whole and in part
-    for text in ("(docs/theory, 12.9)", "(theory, 10.2 and 12.9)", "a run (12.9)", "by Proposition 12.9", "as in 12.9"):
-        assert "12.9" in _references(text, in_words=True), text
-        assert "12.9" not in _sections()
-    assert _references("(theory, 12)") == {"12"} <= _sections()
+    for text in ("(docs/theory, 11.9)", "(theory, 10.2 and 11.9)", "a run (11.9)", "by Proposition 11.9", "as in 11.9"):
+        assert "11.9" in _references(text, in_words=True), text
+        assert "11.9" not in _sections()
+    assert _references("(theory, 11)") == {"11"} <= _sections()
     # with a letter, anywhere
-    for text in ("*Proof.* 12.6z is no proposition, 12.6g with these is", "and 12.6g.", "12.6g, 3.1"):
-        assert _references(text, in_words=True) == {"12.6g"}, text
-        assert "12.6g" not in _sections()
+    for text in ("*Proof.* 11.6z is no proposition, 11.6g with these is", "and 11.6g.", "11.6g, 3.1"):
+        assert _references(text, in_words=True) == {"11.6g"}, text
+        assert "11.6g" not in _sections()
     for text in ("3.14e-06", "{seconds:7.1f} s", "1.01u", "-3.2e", "1.2.3a"):
         assert _references(text, in_words=True) == set(), text
 
@@ -119,6 +119,12 @@ def test_every_cited_section_exists() -> None:
     }
     assert len(cited) > 100
     assert {(name, number) for name, number in cited if number not in _sections()} == set()
+
+
+def test_chapters_are_numbered_without_gaps() -> None:
+    assert [int(chapter.name[:2]) for chapter in CHAPTERS] == list(range(1, len(CHAPTERS) + 1))
+    listed = re.findall(r"^(\d+)\. \[", (ROOT / "docs" / "theory" / "index.md").read_text(), flags=re.MULTILINE)
+    assert [int(number) for number in listed] == list(range(1, len(CHAPTERS) + 1))
 
 
 def test_every_proposition_has_its_proof() -> None:

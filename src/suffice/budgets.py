@@ -60,7 +60,7 @@ class Budgets:
     def below_noise(
         cls, noise: Tensor | tuple[float, int], kappa: float = 0.1, **others: float | Tensor | bool | None
     ) -> Budgets:
-        """A gradient budget of kappa times the noise of the batch's mean gradient (docs/theory, 12.5).
+        """A gradient budget of kappa times the noise of the batch's mean gradient (docs/theory, 11.5).
 
         `noise` has a row of gradients a sample, in the parameters that all samples share, or is (S, n): the trace of
         their covariance, and the size of the batch. An error within this budget at every state raises the mean

@@ -1,4 +1,4 @@
-"""Mutants of what a backward pass may leave out (docs/theory, 12.6)."""
+"""Mutants of what a backward pass may leave out (docs/theory, 11.6)."""
 
 from __future__ import annotations
 

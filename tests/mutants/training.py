@@ -1,4 +1,4 @@
-"""Mutants of what training relies on: trajectories, noise (docs/theory, 12)."""
+"""Mutants of what training relies on: trajectories, noise (docs/theory, 11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How noisy the mean gradient of a batch is anyway: the trace of the covariance, estimated (docs/theory, 12.5)."""
+"""How noisy the mean gradient of a batch is anyway: the trace of the covariance, estimated (docs/theory, 11.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a distance of parameters means for a head's outputs: loss, probabilities, predictions (docs/theory, 12.4)."""
+"""What a distance of parameters means for a head's outputs: loss, probabilities, predictions (docs/theory, 11.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mean gradient of a softmax regression as a program, with a bound on all of its roundings (docs/theory, 12.2)."""
+"""The mean gradient of a softmax regression as a program, with a bound on all of its roundings (docs/theory, 11.2)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def mean_gradient(
 
 
 def _error(weight: Tensor, bias: Tensor | None, features: Tensor, probabilities: Tensor, residuals: Tensor) -> float:
-    """Proposition 12.2b: scores, softmax and residuals state by state, then the product over the batch."""
+    """Proposition 11.2b: scores, softmax and residuals state by state, then the product over the batch."""
     dtype, (count, classes) = weight.dtype, residuals.shape
     dim = weight.shape[1]
     tiny = smallest_normal(dtype)

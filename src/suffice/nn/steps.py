@@ -1,4 +1,4 @@
-"""One step of gradient descent: how far off it was, and how much it can spread two runs (docs/theory, 12)."""
+"""One step of gradient descent: how far off it was, and how much it can spread two runs (docs/theory, 11)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def exact_step(old: Parameters, slopes: MeanGradient, way: Way) -> Parameters:
 
 
 def derived_error(old: Parameters, new: Parameters, slopes: MeanGradient, way: Way) -> float:
-    """Proposition 12.2c: the gradient's error, and the roundings of g + decay x and of x - rate g."""
+    """Proposition 11.2c: the gradient's error, and the roundings of g + decay x and of x - rate g."""
     dtype, (weight, bias) = old[0].dtype, old
     shrunk = [weight.double() * way.decay]
     if bias is not None and way.bias_decay is not None:

@@ -1,7 +1,7 @@
 """Cross-entropy of a linear head and its gradients, some rows at a time, without the classes that are harmless.
 
 Everything about a row is known before anything is left out of it: its threshold is its own, and the sum of what is left
-out is formed from the very numbers that are left out (docs/theory, 12.6).
+out is formed from the very numbers that are left out (docs/theory, 11.6).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far a softmax regression trained in floating point is from the same training in exact arithmetic (theory, 12)."""
+"""How far a softmax regression trained in floating point is from the same training in exact arithmetic (theory, 11)."""
 
 from __future__ import annotations
 

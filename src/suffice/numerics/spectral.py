@@ -1,4 +1,4 @@
-"""Proven upper bounds on the largest eigenvalue of X'X (docs/theory, 12.3): what power iteration cannot give."""
+"""Proven upper bounds on the largest eigenvalue of X'X (docs/theory, 11.3): what power iteration cannot give."""
 
 from __future__ import annotations
 

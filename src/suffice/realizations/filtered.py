@@ -1,4 +1,4 @@
-"""A backward pass that leaves out small residuals, or a softmax that is cut off (docs/theory, 12.6)."""
+"""A backward pass that leaves out small residuals, or a softmax that is cut off (docs/theory, 11.6)."""
 
 from __future__ import annotations
 
