@@ -286,3 +286,17 @@ def test_of_many_classes_fewer_states_are_certified(monkeypatch: pytest.MonkeyPa
     # the noise is still that of all
     states = sf.HeadStates(sf.LinearHead(head.weight, head.bias), hidden, labels, coordinate="weights")
     assert report["suffice/noise"] == pytest.approx((gradient_noise(states) / 8) ** 0.5)
+
+
+def test_a_head_that_is_no_product_is_refused() -> None:
+    class Capped(nn.Linear):
+        def forward(self, hidden: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+            return 30 * torch.tanh(super().forward(hidden) / 30)
+
+    with pytest.raises(TypeError, match=r"Expected a head that is called as torch.nn.Linear is, but got Capped"):
+        ToleranceMonitor(Capped(4, 3), sf.Budgets(loss=1e-2))
+
+    class Named(nn.Linear):
+        pass
+
+    assert ToleranceMonitor(Named(4, 3), sf.Budgets(loss=1e-2)).watched is not None

@@ -95,6 +95,11 @@ class ToleranceMonitor:
         self.step = -1
         self.watched = None
         if isinstance(loss, nn.Linear):
+            if type(loss).forward is not nn.Linear.forward:
+                raise TypeError(
+                    f"Expected a head that is called as torch.nn.Linear is, but got {type(loss).__name__}, whose "
+                    "forward pass is its own: what it computes is not the product that would be certified"
+                )
             # noise is that of the parameters which samples share
             self.watched = WatchedHead(loss, causal=causal, coordinate="hidden" if noise is None else "weights")
 
