@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from suffice.contracts.noise import outer_covariance_trace
 from suffice.objectives.linear import Coordinate, HeadStates, LinearHead
-from suffice.realizations.linear import ExactHead
 
 __all__ = ["WatchedHead", "gradient_noise"]
 
@@ -67,6 +67,18 @@ class WatchedHead:
         return made, skipped, len(good)
 
 
+def _residuals(states: HeadStates) -> Float[Tensor, "queries classes"]:
+    """(pi_j - 1_y)/T in the head's own digits, float32 at least: of an estimate more would be none."""
+    assert states.labels is not None
+    bank, tau = states.bank, states.temperature[:, None]
+    dtype = torch.promote_types(bank.weight.dtype, torch.float32)
+    with torch.autocast(bank.weight.device.type, enabled=False):
+        scores = states.hidden.to(dtype) @ bank.weight.to(dtype).T
+    pi = ((scores + bank.bias.to(dtype)) / tau.to(dtype)).softmax(dim=1)
+    pi[torch.arange(len(pi), device=pi.device), states.labels] -= 1
+    return pi / tau.to(dtype)
+
+
 def gradient_noise(states: HeadStates, *, bias: bool = True) -> float:
     """S of the gradients in (W, c), from residuals and rows of these states: an estimate, never negative.
 
@@ -74,11 +86,6 @@ def gradient_noise(states: HeadStates, *, bias: bool = True) -> float:
     """
     if len(states) < 2 or states.labels is None:
         return 0.0
-    parts = []
-    for part in states.chunks():
-        assert part.labels is not None
-        pi = ExactHead().at(part).head().log_probabilities.exp()
-        pi[torch.arange(len(pi), device=pi.device), part.labels] -= 1
-        parts.append(pi / part.temperature[:, None])
+    parts = [_residuals(part) for part in states.chunks()]
     ones = torch.ones_like(states.hidden[:, :1])
     return outer_covariance_trace(torch.cat(parts), torch.cat([states.hidden, ones], dim=1) if bias else states.hidden)
