@@ -147,7 +147,7 @@ def strays(before: Columns, now: Columns, *, adversarial: bool, same_rungs: bool
 
 
 def _moved(name: str, before: Columns, now: Columns) -> np.ndarray:
-    """Where a number is too far from before; b* of a row that is unbounded on both sides is just where a search ended."""
+    """Where a number is too far from before; b* of a row that is unbounded on both sides is where a search ended."""
     far: np.ndarray = relative_difference(before[name], now[name]) > _FAR
     ends = name.removesuffix(": b") + ": upper"
     if not name.endswith(": b") or ends not in before or ends not in now:
