@@ -24,14 +24,16 @@ def _peaked(bias: float) -> sf.States:
     return sf.States(bank, 0.1 * unit_rows(g, 2, 30), [2, 4], 1.0)
 
 
-def _exact(states: sf.States, n: int, order: int, radii: list[float], scores: list[float]) -> list[arb]:
+def _exact(
+    states: sf.States, n: int, order: int, radii: list[float], scores: list[float], bits: int = 400
+) -> list[arb]:
     """|hhat_j - c| of the exact softmax of the executed scores, and of the formula at the executed radii."""
     bank, nu = states.bank, states.bank.nu
     u = [arb(x) / arb(states.temperature[n].item()) for x in states.features[n].tolist()]
     vectors = []
     for row, k, r in zip(bank.directions.tolist(), bank.concentrations.tolist(), radii, strict=True):
         length = sum((arb(m) ** 2 for m in row), arb(0)).sqrt()
-        slope = surrogate.ratio(order, nu, r, bits=400) / arb(r)
+        slope = surrogate.ratio(order, nu, r, bits=bits) / arb(r)
         vectors.append([slope * (arb(k) * arb(m) / length + x) for m, x in zip(row, u, strict=True)])
     shares = [arb(q).exp() for q in scores]
     total = sum(shares, arb(0))
@@ -46,6 +48,20 @@ def _holds(states: sf.States, made: ExecutedRealized, distances: torch.Tensor) -
             radii, scores = made.geometry.radii[n].tolist(), made.executed.scores[n].tolist()
             for j, exact in enumerate(_exact(states, n, made.pair.order, radii, scores)):
                 assert exact <= distances[n, j].item()
+
+
+@pytest.mark.parametrize("bias", [360.0, 372.0, 400.0, 600.0, 690.0])
+def test_the_distance_of_a_target_whose_squares_underflow(bias: float) -> None:
+    """1 - pi_y from 1e-156 to 1e-299, against Arb: the length of the executed gradient is not 0, and is close."""
+    states = _peaked(bias)
+    made = ExecutedRealized(states, execute(states, 2), sf.DebyePair())
+    assert made._ordinary is not None
+    with ctx.workprec(3000):
+        radii, scores = made.geometry.radii[0].tolist(), made.executed.scores[0].tolist()
+        exact = _exact(states, 0, 2, radii, scores, bits=3000)[2]
+        assert exact <= made.distances[0, 2].item()
+        if bias <= 600:
+            assert made.distances[0, 2].item() <= exact * (1 + arb(1e-9))
 
 
 @pytest.mark.parametrize("order", [2, 5])
