@@ -160,6 +160,17 @@ MUTANTS: tuple[Mutant, ...] = (
         kills=_DISTANCES,
     ),
     Mutant(
+        name="ordinary-center-underflow",
+        file=_CENTER,
+        old="nearest = safe_length(pulled)",
+        new="nearest = torch.linalg.vector_norm(pulled, dim=1)",
+        why="the squares of a gradient of 1e-195 are nothing, and the target's distance would be",
+        kills=(
+            f"{_OF_CENTER}test_the_distance_of_a_target_whose_squares_underflow[400.0]",
+            "tests/attacks/test_reproducers.py::test_an_executed_gradient_whose_squares_underflow[-428.0]",
+        ),
+    ),
+    Mutant(
         name="ordinary-center-rough",
         file=_CENTER,
         old="rough[others] = ~(off <= _NARROW * direct)",
