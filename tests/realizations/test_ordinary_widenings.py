@@ -15,13 +15,38 @@ from flint import arb, ctx
 
 import suffice as sf
 from suffice.numerics.rounding import unit_roundoff
+from suffice.pairs.constants import UNIFORM, closed_form_constant
 from suffice.pairs.roundings import formula_roundings, ratio_roundings, slope_sizes
+from suffice.realizations.analytic import realize_contrastive
 from suffice.realizations.geometry_error import gap_roundings
-from suffice.realizations.ordinary import OrdinaryRows
-from tests.realizations.test_ordinary import PAIRS, Envelope, _rows
-from tests.support.ordinary import BITS, ordinary_states
+from suffice.realizations.ordinary import OrdinaryRows, ordinary_rows
+from tests.reference.oracle import states_of
+from tests.support.ordinary import BITS, exact_distances, ordinary_states
 
+PAIRS = [*(sf.DebyePair(order=n) for n in (1, 2, 3, 6)), sf.DebyePair(order=2, envelope=sf.ClosedForm(2))]
 U = arb(unit_roundoff(torch.float64))
+
+
+class Envelope:
+    """c x/s^(n+2), at order 2 at most 1/(11 nu^3), in Arb."""
+
+    def __init__(self, pair: sf.DebyePair, nu: float) -> None:
+        self.n, self.nu, self.c = pair.order, arb(nu), arb(float(closed_form_constant(pair.order, nu)))
+        value = UNIFORM["eleventh"].value
+        capped = pair.order == 2 and pair.envelope is None
+        self.cap = arb(value.numerator) / value.denominator / self.nu**3 if capped else None
+
+    def s(self, x: arb) -> arb:
+        return (self.nu * self.nu + x * x).sqrt()
+
+    def at(self, x: arb) -> arb:
+        found = self.c * x / self.s(x) ** (self.n + 2)
+        return found if self.cap is None else min(found, self.cap)
+
+    def between(self, x: arb, y: arb) -> arb:
+        """An upper bound of its integral: the smaller of those of its two parts."""
+        found = self.c / self.n * abs(self.s(x) ** -self.n - self.s(y) ** -self.n)
+        return found if self.cap is None else min(found, self.cap * abs(x - y))
 
 
 @dataclass(frozen=True)
@@ -69,7 +94,8 @@ class Widened:
 
 def widened(states: sf.States, pair: sf.DebyePair) -> Widened:
     """The numbers of 8.2b, from a single state."""
-    rows = _rows(states, pair)
+    rows = ordinary_rows(states, states.geometry(), pair, torch.zeros(1, dtype=torch.bool))
+    assert rows is not None
     bank, nu = states.bank, rows.geometry.nu
     product, square = (arb(x) for x in gap_roundings(bank.dim, torch.float64, torch.float64, "proved"))
     phi = [arb(x) / arb(states.temperature.item()) for x in states.features[0].tolist()]
@@ -80,11 +106,19 @@ def widened(states: sf.States, pair: sf.DebyePair) -> Widened:
     return Widened(rows=rows, envelope=Envelope(pair, nu), k=k, gaps=gaps, r=r, delta=delta)
 
 
-def cases(pair: sf.DebyePair, banks: int = 25) -> Iterator[Widened]:
-    """States whose rounding is small beside their radii, one after the other."""
+def cases(pair: sf.DebyePair, banks: int = 25, more: tuple[float, float] = (0.0, 0.0)) -> Iterator[Widened]:
+    """States whose rounding is small beside their radii, one after the other.
+
+    All biases may be `more` by a number, and the first by another: large scores are rounded, and probabilities off.
+    """
     seen = 0
     for seed in range(banks):
         states = ordinary_states(seed)
+        if more != (0.0, 0.0):
+            bank, first = states.bank, torch.zeros_like(states.bank.biases)
+            first[0] = more[1]
+            bank = sf.ClassBank(bank.directions, bank.concentrations, bank.biases + more[0] + first)
+            states = sf.States(bank, states.features, states.labels, states.temperature)
         for i in range(len(states)):
             with ctx.workprec(BITS):
                 found = widened(states[i : i + 1], pair)
@@ -161,9 +195,10 @@ def _away(at: Widened, order: int, j: int) -> arb:
 
 
 @pytest.mark.parametrize("order", [1, 2, 6])
-def test_distances(order: int) -> None:
+@pytest.mark.parametrize("more", [(0.0, 0.0), (1e8, 0.0), (1e8, 30.0)], ids=["usual", "large", "peaked"])
+def test_distances(order: int, more: tuple[float, float]) -> None:
     """6.10d, with the computed slopes and probabilities, at vectors that are not rounded."""
-    for at in cases(sf.DebyePair(order=order), 15):
+    for at in cases(sf.DebyePair(order=order), 15, more):
         states, head = at.rows.states, at.rows.head
         assert head.log_error is not None
         omega, bank = arb(head.log_error.item()), states.bank
@@ -201,3 +236,38 @@ def _slope(at: Widened, order: int, s: arb) -> arb:
     x = float((s * s - at.envelope.nu**2).sqrt().mid())
     radii = torch.tensor([x], dtype=torch.float64)
     return arb((sf.DebyePair(order=order).ratio(at.rows.geometry.nu, radii) / radii).item())
+
+
+@pytest.mark.parametrize("size", [1e-49, 1e-20, 1e20, 3e39, 3e44, 1e49])
+def test_allowances_at_the_ends_of_the_range(size: float) -> None:
+    """Lengths of any size: rows whose powers overflow are formed by class, and above the envelope."""
+    g = torch.Generator().manual_seed(5)
+    k = size * torch.tensor([1.0, 1.1, 1.3], dtype=torch.float64)
+    pair = sf.DebyePair(order=6)
+    for _ in range(8):
+        mu = torch.nn.functional.normalize(torch.randn(3, 64, generator=g, dtype=torch.float64), dim=1)
+        # a radius of a tenth of its parts is the farthest off that is still narrow
+        state = sf.States(sf.ClassBank(mu, k), -mu[:1] * k[0] * (0.9 + 1e-3 * torch.rand(1, generator=g)), [0], 1.0)
+        own, envelope = realize_contrastive(state, pair).own(), Envelope(pair, state.bank.nu)
+        with ctx.workprec(BITS):
+            exact = states_of(state)[0].at(BITS)
+            for j, (end, r) in enumerate(zip(exact.k, exact.r, strict=True)):
+                assert envelope.between(end, r) <= arb(own.d[0, j].item())
+                assert envelope.at(r) <= arb(own.a[0, j].item())
+
+
+def test_a_distance_of_the_top_class_that_underflows() -> None:
+    """1 - pi is 1e-412: the distance is as small, and said to be the smallest normal number."""
+    states = ordinary_states(2, queries=1)
+    biases = torch.full((states.num_classes,), -950.0, dtype=torch.float64)
+    biases[0] = 0.0
+    bank = sf.ClassBank(states.bank.directions, states.bank.concentrations, biases)
+    there = sf.States(bank, states.features, states.labels, states.temperature)
+    made = realize_contrastive(there, sf.DebyePair())._ordinary
+    assert made is not None
+    assert bool(made.narrow)
+    with ctx.workprec(3000):
+        exact = exact_distances(there, bits=3000)
+        assert 0 < exact[int(made.head.top)] < 1e-308
+        for rho, found in zip(exact, made.distances[0], strict=True):
+            assert rho <= arb(found.item())
