@@ -9,9 +9,12 @@ import torch
 from flint import arb, ctx
 
 import suffice as sf
+from suffice.numerics.rounding import unit_roundoff
+from suffice.pairs.roundings import ratio_roundings
 from suffice.realizations.executed.center import distances_from_gradient
 from suffice.realizations.executed.program import execute
 from suffice.realizations.executed.realization import ExecutedRealized
+from suffice.realizations.geometry_error import direction_error
 from suffice.truth import surrogate
 from tests.realizations.executed.judging import careful, states_of, unit_rows
 
@@ -124,3 +127,48 @@ def test_a_top_class_that_is_all_of_the_mean_is_left_alone() -> None:
     # filled in by the mean itself
     assert made.distances[1, 2] < 1e-8
     torch.testing.assert_close(made.distances[1:], made[torch.tensor([1])]._distances(), rtol=1e-9, atol=0)
+
+
+def _length(vector: list[arb]) -> arb:
+    return sum((x * x for x in vector), arb(0)).sqrt()
+
+
+@pytest.mark.parametrize("order", [1, 2, 6])
+def test_every_term_of_their_derivation(order: int) -> None:
+    """8.8d in Arb, from the executed slopes and gradient: errors are hardly ever as large as they may be."""
+    seen, u = 0, arb(unit_roundoff(torch.float64))
+    for seed in range(6):
+        states = states_of(seed, queries=4, classes=5, dim=16, tau=(0.05, 0.5, 5.0)[seed % 3])
+        made = ExecutedRealized(states, execute(states, order), sf.DebyePair(order=order))
+        rows, ran, bank, nu = made._ordinary, made.executed, states.bank, states.bank.nu
+        assert rows is not None
+        assert made.after is not None
+        found, rough = distances_from_gradient(rows, made._placed, made.after.gradient)
+        first, second = ratio_roundings(order, nu)
+        for n in (~rough).nonzero().squeeze(1).tolist():
+            with ctx.workprec(300):
+                y, w, tau = int(states.labels[n]), int(made.top[n]), arb(states.temperature[n].item())
+                phi = [arb(x) / tau for x in states.features[n].tolist()]
+                r, slopes = ([arb(x) for x in each[n].tolist()] for each in (made.geometry.radii, ran.slopes))
+                k = [arb(x) for x in bank.concentrations.tolist()]
+                h = [
+                    [slope * (x * arb(m) + f) for m, f in zip(row, phi, strict=True)]
+                    for slope, x, row in zip(slopes, k, bank.directions.tolist(), strict=True)
+                ]
+                pulled = [arb(x) * tau for x in ran.gradient[n].tolist()]
+                center = [a + b for a, b in zip(h[y], pulled, strict=True)]
+                s = [(arb(nu) ** 2 + x * x).sqrt() for x in r]
+                longest = [(x * x + arb(d)).sqrt() for x, d in zip(r, rows.error.of_gap[n].tolist(), strict=True)]
+                away = [u * (first / (nu + x) + second / x**2) * v for x, v in zip(s, longest, strict=True)]
+                sizes = [slope * (x + _length(phi)) for slope, x in zip(slopes, k, strict=True)]
+                rounded, after = arb(direction_error(bank.dim)) + 16 * u, arb(made.after.gradient[n].item()) * tau
+                moved = after + away[y] + rounded * (sizes[y] + _length(pulled))
+                for j, found_j in enumerate(found[n].tolist()):
+                    asked = _length([a - b for a, b in zip(h[j], center, strict=True)]) + away[j] + moved
+                    if j == y:
+                        asked = _length(pulled) + after
+                    elif j == w:
+                        asked += rounded * (sizes[w] + _length(center))
+                    assert asked <= arb(found_j)
+                seen += w != y
+    assert seen > 3
