@@ -146,3 +146,21 @@ def test_slopes_are_the_first_order() -> None:
         for name, slope in series.slopes().items():
             (found,) = series.enclosures((name,), b)
             torch.testing.assert_close(torch.from_numpy(slope) * b, found.lower, rtol=1e-4, atol=1e-20)
+
+
+def test_gaps_within_the_sums_are_taken_as_they_are() -> None:
+    """The same numbers to the last bit, and the allowances are left alone."""
+    for states in many_states(20, queries=10):
+        realized = Analytic(sf.DebyePair()).at(states)
+        for family in (realized.own(NEEDS), realized.unit(NEEDS)):
+            assert family.within
+            assert family.to_target is not None
+            assert family.to_top is not None
+            before = family.to_target.clone(), family.to_top.clone()
+            ours, theirs = (_series(realized.head(NEEDS), each) for each in (family, replace(family, within=False)))
+            (found, rows), (expected, others) = ours.at_one(), theirs.at_one()
+            assert torch.equal(rows, others)
+            for name in (*NAMES, "margin_use"):
+                assert torch.equal(getattr(found, name), getattr(expected, name))
+            assert torch.equal(family.to_target, before[0])
+            assert torch.equal(family.to_top, before[1])

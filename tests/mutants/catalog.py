@@ -21,6 +21,7 @@ from tests.mutants import (
     streams,
     sums,
     training,
+    widenings,
 )
 from tests.mutants.mutant import Mutant
 
@@ -36,6 +37,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(
         rounding,
         sums,
         ordinary,
+        widenings,
         inversion,
         rungs,
         seams,

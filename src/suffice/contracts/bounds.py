@@ -50,6 +50,12 @@ class SoftmaxHead:
             probabilities=None if self.probabilities is None else self.probabilities[rows],
         )
 
+    def measured(self, distances: Float[Tensor, "queries classes"]) -> SoftmaxHead:
+        """The same with distances; what has been formed of it is kept."""
+        other = replace(self, distances=distances)
+        vars(other).update({name: vars(self)[name] for name in ("pi", "rest", "top") if name in vars(self)})
+        return other
+
     @cached_property
     def pi(self) -> Float[Tensor, "queries classes"]:
         """The probabilities."""
@@ -113,13 +119,16 @@ class Allowances:
     """Score allowances d_j >= |e_j| and ratio allowances a_j (both unscaled), and bounds on differences of errors.
 
     `to_target` bounds |e_j - e_y| and `to_top` bounds |e_j - e_w|, w the most probable class. Where all errors come
-    from one pair they can be much smaller than d_j + d_y (docs/theory, 6.4); with other arrays they are None.
+    from one pair they can be much smaller than d_j + d_y (docs/theory, 6.4); with other arrays they are None. Where
+    they are `within` these sums, and 0 for the class itself, nobody has to see to that. (Gaps are bounds by themselves:
+    to say so of others would make a bound larger, never smaller.)
     """
 
     d: Float[Tensor, "queries classes"]
     a: Float[Tensor, "queries classes"]
     to_target: Float[Tensor, "queries classes"] | None = None
     to_top: Float[Tensor, "queries classes"] | None = None
+    within: bool = False
 
     def __getitem__(self, rows: Int[Tensor, " rows"] | slice) -> Allowances:
         """The allowances of some rows."""
@@ -128,6 +137,7 @@ class Allowances:
             a=self.a[rows],
             to_target=None if self.to_target is None else self.to_target[rows],
             to_top=None if self.to_top is None else self.to_top[rows],
+            within=self.within,
         )
 
     def put(self, rows: Int[Tensor, " rows"], others: Allowances) -> Allowances:
@@ -141,6 +151,7 @@ class Allowances:
             a=self.a.index_put((rows,), others.a),
             to_target=placed(self.to_target, others.to_target),
             to_top=placed(self.to_top, others.to_top),
+            within=self.within and others.within,
         )
 
     def moving(self) -> Bool[Tensor, " queries"]:
@@ -162,8 +173,10 @@ class Allowances:
 
     def scaled(self, factor: Float[Tensor, " queries"]) -> Allowances:
         """All allowances times a factor a row: the families of eq:uniform-allowance-family are such multiples."""
+        # what underflows is raised, in sums twice: no longer within them
         return replace(
             self,
+            within=False,
             d=grown(self.d, factor),
             a=grown(self.a, factor),
             to_target=None if self.to_target is None else grown(self.to_target, factor),

@@ -199,7 +199,7 @@ class CenteredSeries:
         self.a_max = scalars(ratios.amax(dim=1))
         self.ratio = scalars(ratios.mul_(pi).sum(dim=1))
         self._line = self.ratio + self.mass * self.a_y
-        self.loss_moments = _loss_moments(pi, towards(unit.d, unit.to_target, target))
+        self.loss_moments = _loss_moments(pi, _towards(unit, unit.to_target, target))
         apart = rest - pi
         shared = _Shared(
             pi=pi,
@@ -214,7 +214,7 @@ class CenteredSeries:
         self.vectors = [self.paper]
         self._to_top = None
         if unit.to_top is not None:
-            self._to_top = towards(unit.d, unit.to_top, head.top)
+            self._to_top = _towards(unit, unit.to_top, head.top)
             self.vectors.append(_Vector(shared, self._to_top))
         self._stacked = _Stacked(self.vectors, self.total, self.ratio)
         self._spread = scalars(self.paper.spread)
@@ -270,7 +270,7 @@ class CenteredSeries:
 
     def _margin_use(self) -> Float[Tensor, " queries"]:
         """How much of the margin the movements at b = 1 use: raised past its roundings, and linear in b."""
-        to_top = towards(self._unit.d, None, self._head.top) if self._to_top is None else self._to_top
+        to_top = _towards(self._unit, None, self._head.top) if self._to_top is None else self._to_top
         return margin_used(self._head, self._unit.d, to_top)
 
     def slopes(self) -> dict[str, Scalars]:
@@ -323,6 +323,11 @@ class CenteredSeries:
     def _largest(self) -> Scalars:
         every: Scalars = self._stacked.largest.max(axis=0)
         return np.maximum(self.loss_moments.largest, every)
+
+
+def _towards(unit: Allowances, matched: Tensor | None, index: Tensor) -> Tensor:
+    """Bounds on |e_j - e_index|, 0 for the class itself: as they are, if they are known to be within the sums."""
+    return matched if matched is not None and unit.within else towards(unit.d, matched, index)
 
 
 def _loss_moments(pi: Tensor, movement: Tensor) -> _Loss:

@@ -22,8 +22,9 @@ __all__ = ["RowWidening", "row_widening"]
 _U = unit_roundoff(torch.float64)
 # No squared radius of a row may be off by more than this, relatively ...
 _NARROW = 1e-11
-# ... and features and concentrations are between these: no square or power on the way overflows or underflows.
-_LEAST, _LARGEST = 1e-50, 1e50
+# ... and features and concentrations are between these: no square or power on the way overflows or underflows. (s is
+# below 3e40, and its eighth power is taken, as c_6 r/s^8 and in parts.)
+_LEAST, _LARGEST = 1e-50, 1e40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
