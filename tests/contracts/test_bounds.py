@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import suffice as sf
-from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_used
 from suffice.contracts.centered import centered_bounds
 from suffice.contracts.conditioned import conditioned_bounds
 from suffice.contracts.geometry import geometry_bounds
@@ -48,6 +48,25 @@ def test_the_margin_is_known_up_to_the_rounding_of_scores(contract: str) -> None
     assert use(6e-4, 1e-9) == math.inf
     assert use(4e-4, 0.9e-4) == pytest.approx(0.9, rel=0.05)
     assert use(4e-4, 1.1e-4) > 1
+
+
+def test_a_margin_of_some_roundings_keeps_its_digits() -> None:
+    """Gaps of one to six ulps, less what log-probabilities may be off: a part of an ulp counts."""
+    best, ulp = math.log(0.5), math.ulp(math.log(0.5))
+    gap = _row(1.0, 1.0, 2.0, 6.0) * ulp
+    log_error = _row(0.2, 0.45, 0.7, 0.2) * ulp
+    log_pi = torch.stack([torch.full_like(gap, best), best - gap], dim=1)
+    d = torch.full((4, 2), 1e-17, dtype=torch.float64)
+    head = SoftmaxHead(
+        log_probabilities=log_pi,
+        target=torch.zeros(4, dtype=torch.long),
+        gradient_scale=torch.ones_like(gap),
+        log_error=log_error,
+    )
+    to_top = torch.stack([torch.zeros_like(gap), torch.full_like(gap, 2e-17)], dim=1)
+    exact = 2e-17 / (gap - 2 * log_error)
+    assert (margin_used(head, d, to_top) >= exact).all()
+    assert (margin_used(head, d, to_top) <= exact * (1 + 1e-10)).all()
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)

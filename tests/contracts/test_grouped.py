@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -98,6 +100,19 @@ def test_never_below_the_contract(seed: int, spread: float) -> None:
         for name in NAMES:
             ours, theirs = getattr(by_group, name), getattr(direct, name)
             assert (ours >= theirs * (1 - 1e-13)).all(), (name, b)
+
+
+def test_what_is_left_of_a_mass_keeps_its_digits() -> None:
+    """e^-v past a movement of 1, on which everything stands where groups have nearly all that is left."""
+    head, _, _ = made(2, 0.0, peaked=0.0)
+    d = torch.full((ROWS, CLASSES), 40.0, dtype=torch.float64)
+    d[:, SINGLE:] = torch.linspace(5.0, 37.0, ROWS, dtype=torch.float64)[:, None]
+    head = replace(head, distances=torch.full_like(d, 1e-40))
+    allowances, one = Allowances(d=d, a=torch.zeros_like(d)), torch.ones(ROWS, dtype=torch.float64)
+    direct, by_group = centered_bounds(head, allowances), grouped_of(head, allowances).bounds(one)
+    assert (direct.gradient < 1e-6).all()
+    for name in NAMES:
+        assert (getattr(by_group, name) >= getattr(direct, name) * (1 - 1e-13)).all(), name
 
 
 def test_close_to_the_contract_where_groups_are_narrow() -> None:

@@ -30,6 +30,22 @@ MUTANTS = (
         kills=(f"{_HERE}test_the_margin_is_known_up_to_the_rounding_of_scores",),
     ),
     Mutant(
+        name="margin-used-log-error-first",
+        file=_BOUNDS,
+        old="gaps = gaps - 2 * head.log_error[:, None]",
+        new="gaps = (at_class(log_pi, head.top) - 2 * head.log_error)[:, None] - log_pi",
+        why="taken off a log-probability, and not off a difference, it is lost in a rounding",
+        kills=(f"{_HERE}test_a_margin_of_some_roundings_keeps_its_digits",),
+    ),
+    Mutant(
+        name="at-one-underflows",
+        file="contracts/family.py",
+        old="gradient=upper.gradient.clamp_min(least) * raised,",
+        new="gradient=upper.gradient * raised,",
+        why="a bound below the normal numbers has no digits to raise",
+        kills=("tests/contracts/test_family.py::test_bounds_at_one_do_not_underflow_with_the_scale",),
+    ),
+    Mutant(
         name="accepts-any",
         file=_BUDGETS,
         old="return torch.stack(met).all(dim=0)",

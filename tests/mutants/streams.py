@@ -33,10 +33,18 @@ MUTANTS = (
     Mutant(
         name="stream-kept-from-above",
         file=_GROUPED,
-        old="kept=(groups.pi * (1 - fallen)).sum(dim=1),",
+        old="kept=(groups.pi * torch.exp(groups.mean * -factor)).sum(dim=1),",
         new="kept=groups.pi.sum(dim=1),",
         why="what is left of the mass stands below a line: it must be from below",
         kills=(f"{_IN_GROUPED}test_never_below_the_contract",),
+    ),
+    Mutant(
+        name="stream-kept-by-difference",
+        file=_GROUPED,
+        old="kept=(groups.pi * torch.exp(groups.mean * -factor)).sum(dim=1),",
+        new="kept=(groups.pi * (1 - fallen)).sum(dim=1),",
+        why="1 - y cancels past a movement of 1, and may be above e^-v",
+        kills=(f"{_IN_GROUPED}test_what_is_left_of_a_mass_keeps_its_digits",),
     ),
     Mutant(
         name="stream-groups-left-out",

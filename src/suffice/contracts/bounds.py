@@ -256,10 +256,11 @@ def margin_used(
     `to_top` is 0 for the top class. A tie, and a row of which nothing is known, is inf.
     """
     log_pi = head.log_probabilities
-    best = at_class(log_pi, head.top)
+    # the difference first: that of two close numbers is exact, and what is taken off may be a rounding of either
+    gaps = at_class(log_pi, head.top)[:, None] - log_pi
     if head.log_error is not None:
-        best = best - 2 * head.log_error
-    gaps = (best[:, None] - log_pi).scatter_(1, head.top[:, None], torch.inf).clamp_min_(0)
+        gaps = gaps - 2 * head.log_error[:, None]
+    gaps = gaps.scatter_(1, head.top[:, None], torch.inf).clamp_min_(0)
     raised = 1 + head.roundings
     each = (to_top / gaps).amax(dim=1) * raised
     least = torch.finfo(d.dtype).tiny
