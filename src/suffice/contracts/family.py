@@ -93,6 +93,11 @@ class SoftmaxFamily:
     unit: Allowances
     beside: Allowances | None = None
 
+    def __post_init__(self) -> None:
+        for each in (self.unit, self.beside):
+            if each is not None:
+                each.of(self.head)
+
     def __len__(self) -> int:
         return len(self.head.gradient_scale)
 
