@@ -143,6 +143,14 @@ MUTANTS = (
         kills=(f"{_IN_STREAMED}test_products_that_are_narrowed_are_not_used",),
     ),
     Mutant(
+        name="stream-share-of-a-mean",
+        file=_STREAMED,
+        old="found = moved / mass / span",
+        new="found = ((moved / mass + kept.low) - kept.low) / span",
+        why="a class of little mass is lost in the mean, and its exponential with it",
+        kills=(f"{_IN_STREAMED}test_a_class_of_little_mass_and_much_movement_counts",),
+    ),
+    Mutant(
         name="stream-distance-of-groups",
         file=_STREAMED,
         old="kept.far[:, groups] = _by_group(far).sum(dim=2)",
