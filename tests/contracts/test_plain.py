@@ -129,7 +129,8 @@ def test_rows_outside_go_to_the_other_evaluator() -> None:
     assert asked == []
     in_plain_arithmetic(head, _even(LARGEST_MOVEMENT * 1.001), in_logs)
     assert asked == [1]
-    narrow = replace(head, log_probabilities=head.log_probabilities.float(), gradient_scale=head.gradient_scale.float())
+    tensors = ("log_probabilities", "gradient_scale", "distances")
+    narrow = replace(head, **{name: getattr(head, name).float() for name in tensors})
     given = Allowances(d=_even(0.1).d.float(), a=_even(0.1).a.float())
     in_plain_arithmetic(narrow, given, in_logs)
     assert asked == [1, 1]
