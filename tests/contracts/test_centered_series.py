@@ -122,6 +122,16 @@ def test_rows_that_are_not_for_series() -> None:
     assert not usable(replace(head, log_probabilities=peaked), given)
     assert not usable(replace(head, log_probabilities=head.log_probabilities - 1e-5), given)
     one = torch.ones_like(head.gradient_scale)
+
+    def narrow(head: SoftmaxHead, unit: Allowances) -> bool:
+        return bool(_series(head, unit).at_one()[1])
+
+    # far below 1e-4, and by the same rows
+    small = given.scaled(1e-5 * one)
+    assert narrow(head, small)
+    assert not narrow(head, given.scaled(one / given.d.amax(dim=1)))
+    assert not narrow(replace(head, log_probabilities=peaked), small)
+    assert not narrow(replace(head, log_probabilities=head.log_probabilities - 1e-5), small)
     for factor in (1e-70, 1e70):
         assert not usable(head, given.scaled(factor * one))
     assert not usable(head, replace(given, d=0 * given.d))
