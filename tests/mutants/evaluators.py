@@ -1,4 +1,4 @@
-"""Mutants of what plain arithmetic takes for its domain, and of buffers (contracts/plain.py, moved.py, space.py)."""
+"""Mutants of what plain arithmetic takes for its domain, and of its margins (contracts/plain.py)."""
 
 from __future__ import annotations
 
@@ -37,14 +37,6 @@ MUTANTS = (
         kills=(f"{_HERE}test_a_divergence_that_underflows_is_not_inside",),
     ),
     Mutant(
-        name="plain-kept-is-a-buffer",
-        file="contracts/moved.py",
-        old="left=left.clone() if keep else None",
-        new="left=left if keep else None",
-        why="the next vector overwrites what is left for this one",
-        kills=(f"{_HERE}test_divergences_of_both_evaluators_agree",),
-    ),
-    Mutant(
         name="plain-margin-tie",
         file=_PLAIN,
         old="return torch.where(gaps.amin(dim=1) > 0, use, torch.inf)",
@@ -59,16 +51,5 @@ MUTANTS = (
         new="gaps.sub_(0 * head.log_error[:, None])",
         why="the margin itself is known up to the rounding of two log-probabilities",
         kills=_MARGIN,
-    ),
-    Mutant(
-        name="moved-always-small",
-        file="contracts/moved.py",
-        old="_SMALL_MOVEMENT = 1.0",
-        new="_SMALL_MOVEMENT = 40.0",
-        why="1 - y cancels past a movement of 1",
-        kills=(
-            "tests/contracts/test_exactly.py::test_never_below_and_hardly_above",
-            "tests/contracts/test_moved.py::test_sums_are_those_of_all_pairs",
-        ),
     ),
 )
