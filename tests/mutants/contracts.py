@@ -54,14 +54,6 @@ MUTANTS = (
         kills=(f"{_HERE}test_an_allowance_that_is_no_number_accepts_nothing",),
     ),
     Mutant(
-        name="grown-underflows",
-        file=_BOUNDS,
-        old="0.0, (values * f).clamp_min(least))",
-        new="0.0, values * f)",
-        why="a product that vanishes is not zero",
-        kills=("tests/contracts/test_exactly.py::test_a_factor_that_underflows_is_raised",),
-    ),
-    Mutant(
         name="allowances-dtype",
         file=_BOUNDS,
         old="if self.d.dtype != head.log_probabilities.dtype:",
