@@ -122,6 +122,16 @@ def test_rows_that_are_not_for_series() -> None:
     assert not usable(replace(head, log_probabilities=peaked), given)
     assert not usable(replace(head, log_probabilities=head.log_probabilities - 1e-5), given)
     one = torch.ones_like(head.gradient_scale)
+
+    def narrow(head: SoftmaxHead, unit: Allowances) -> bool:
+        return bool(_series(head, unit).at_one()[1])
+
+    # far below 1e-4, and by the same rows
+    small = given.scaled(1e-5 * one)
+    assert narrow(head, small)
+    assert not narrow(head, given.scaled(one / given.d.amax(dim=1)))
+    assert not narrow(replace(head, log_probabilities=peaked), small)
+    assert not narrow(replace(head, log_probabilities=head.log_probabilities - 1e-5), small)
     for factor in (1e-70, 1e70):
         assert not usable(head, given.scaled(factor * one))
     assert not usable(head, replace(given, d=0 * given.d))
@@ -135,7 +145,9 @@ def test_rows_that_are_not_for_series() -> None:
         large = replace(given, d=torch.ones_like(given.d), **{name: torch.full_like(given.d, 2.0)})
         assert not _series(head, large).near(one.numpy(), 1.5)
     assert centered_series(replace(head, distances=None), given) is None
-    assert centered_series(replace(head, log_probabilities=head.log_probabilities.float()), given) is None
+    tensors = ("log_probabilities", "gradient_scale", "distances")
+    narrow = replace(head, **{name: getattr(head, name).float() for name in tensors})
+    assert centered_series(narrow, Allowances(d=given.d.float(), a=given.a.float())) is None
 
 
 def test_slopes_are_the_first_order() -> None:

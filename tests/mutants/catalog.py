@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants import (
     checker,
     contracts,
+    evaluators,
     geometry,
     heads,
     inversion,
@@ -32,6 +33,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(
     for area in (
         checker,
         contracts,
+        evaluators,
         geometry,
         heads,
         rounding,

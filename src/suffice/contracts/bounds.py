@@ -37,6 +37,16 @@ class SoftmaxHead:
     log_after: Float[Tensor, "queries classes"] | None = None
     probabilities: Float[Tensor, "queries classes"] | None = None
 
+    def __post_init__(self) -> None:
+        """A slack of 1e-12 is nothing in float32: what is less precise than the rest would leave bounds unraised."""
+        dtype = self.log_probabilities.dtype
+        for name in ("gradient_scale", "distances", "log_error", "log_after", "probabilities"):
+            other = getattr(self, name)
+            if other is not None and other.dtype != dtype:
+                raise TypeError(
+                    f"Expected one dtype for a head, but got {name} in {other.dtype} beside {dtype}; convert one"
+                )
+
     def __getitem__(self, rows: Int[Tensor, " rows"] | slice) -> SoftmaxHead:
         """The head of some rows."""
         return replace(
@@ -130,6 +140,19 @@ class Allowances:
     to_top: Float[Tensor, "queries classes"] | None = None
     within: bool = False
 
+    def __post_init__(self) -> None:
+        """Sums of these are right to a rounding of the least precise of them."""
+        if any(each is not None and each.dtype != self.d.dtype for each in (self.a, self.to_target, self.to_top)):
+            raise TypeError(f"Expected one dtype for all allowances, but got others than that of d, {self.d.dtype}")
+
+    def of(self, head: SoftmaxHead) -> Allowances:
+        """The same, or an error if they are in another dtype than the head: its slack is for roundings of its own."""
+        if self.d.dtype != head.log_probabilities.dtype:
+            raise TypeError(
+                f"Expected allowances in {head.log_probabilities.dtype}, as the head is, but got {self.d.dtype}"
+            )
+        return self
+
     def __getitem__(self, rows: Int[Tensor, " rows"] | slice) -> Allowances:
         """The allowances of some rows."""
         return Allowances(
@@ -188,7 +211,8 @@ def grown(values: Tensor, factor: Float[Tensor, " queries"]) -> Tensor:
     """Nonnegative values times a factor a row, outward: what underflows is the smallest normal number, unless zero."""
     f = factor.view(-1, *(1 for _ in values.shape[1:]))
     least = torch.finfo(values.dtype).tiny
-    return torch.where((values > 0) & (f > 0), (values * f).clamp_min(least), 0.0)
+    # zero alone is zero: what is no number stays none, and certifies nothing
+    return torch.where((values == 0) | (f == 0), 0.0, (values * f).clamp_min(least))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,10 +293,11 @@ def margin_used(
     `to_top` is 0 for the top class. A tie, and a row of which nothing is known, is inf.
     """
     log_pi = head.log_probabilities
-    best = at_class(log_pi, head.top)
+    # the difference first: that of two close numbers is exact, and what is taken off may be a rounding of either
+    gaps = at_class(log_pi, head.top)[:, None] - log_pi
     if head.log_error is not None:
-        best = best - 2 * head.log_error
-    gaps = (best[:, None] - log_pi).scatter_(1, head.top[:, None], torch.inf).clamp_min_(0)
+        gaps = gaps - 2 * head.log_error[:, None]
+    gaps = gaps.scatter_(1, head.top[:, None], torch.inf).clamp_min_(0)
     raised = 1 + head.roundings
     each = (to_top / gaps).amax(dim=1) * raised
     least = torch.finfo(d.dtype).tiny

@@ -44,6 +44,8 @@ _WIDER = 1 + 1e-5
 _STRAIGHT = 2e-6
 # Up to this movement all remainders together are below 1e-10 of a bound (6.13e).
 _NARROW = 1e-4
+# Up to this slack it does not matter that upper ends are raised by three of them, also past what is known without any.
+_CERTAIN = 1e-8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +192,8 @@ class CenteredSeries:
         self._head, self._unit = head, unit
         self.scale, self.h_bound = scalars(head.gradient_scale), head.h_bound
         self.total = scalars(pi.sum(dim=1))
-        self.normalised = np.abs(self.total - 1) <= _NORMALISED * scalars(head.slack)
+        self.slack = scalars(head.slack)
+        self.normalised = np.abs(self.total - 1) <= _NORMALISED * self.slack
         self.farthest = scalars(head.distances.amax(dim=1))
         self.peak = scalars(at_class(pi, head.top)) / self.total
         self.mass = scalars(at_class(rest, target))
@@ -255,7 +258,7 @@ class CenteredSeries:
         one, like = np.ones_like(self.scale), self._head.gradient_scale
         _, centered = self._gradients(one, upper=True)
         paper = self._paper(one, self._stacked.largest[0], upper=False)
-        narrow = self.usable() & self.near(one, _NARROW) & (centered <= paper)
+        narrow = self.usable() & self.near(one, _NARROW) & (centered <= paper) & (self.slack <= _CERTAIN)
         bounds = Bounds(
             loss=beside(self.end("loss", one, upper=True), like),
             probability=beside(self.end("probability", one, upper=True), like),
