@@ -7,7 +7,8 @@ import torch
 
 import suffice as sf
 from suffice.audits.rows import audit_states
-from tests.reference.oracle import states_of, verdict
+from suffice.realizations.executed.program import execute
+from tests.reference.oracle import Numbers, states_of, verdict
 
 CONTRACTS = ("geometry", "conditioned", "centered")
 
@@ -94,3 +95,16 @@ def test_no_rung_is_credited_with_the_bounds_of_another_order() -> None:
                 error = (rung.execute(states).loss - truth.mid).abs()
                 assert (error <= torch.from_numpy(said) + truth.rad).all(), rung.name
         assert (columns["loss_bound"] < 1e-2).all()
+
+
+@pytest.mark.parametrize("bias", [-428.0, -478.0])
+def test_an_executed_gradient_whose_squares_underflow(bias: float) -> None:
+    """1 - pi_y is 1e-195 and less: the target's distance was once 0, and the gradient bound a 77th of the error."""
+    eye = torch.eye(6, dtype=torch.float64)
+    states = sf.States(sf.ClassBank(eye[:2], [0.1, 100.0], [0.0, bias]), 30 * eye[2:3], [0], 1.0)
+    found = sf.certify(states, sf.Budgets(gradient=1e-180), sf.DebyePair(order=1), "centered", scope="execution")
+    ran = execute(states, 1)
+    numbers = Numbers(ran.loss.item(), ran.log_probabilities[0].exp().tolist(), ran.gradient[0].tolist(), 0)
+    truth = states_of(states)[0].distances(numbers)
+    assert truth.gradient > 1e-220
+    assert verdict(truth.gradient, found.gradient.item()) == "within"

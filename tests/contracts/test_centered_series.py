@@ -122,6 +122,16 @@ def test_rows_that_are_not_for_series() -> None:
     assert not usable(replace(head, log_probabilities=peaked), given)
     assert not usable(replace(head, log_probabilities=head.log_probabilities - 1e-5), given)
     one = torch.ones_like(head.gradient_scale)
+
+    def narrow(head: SoftmaxHead, unit: Allowances) -> bool:
+        return bool(_series(head, unit).at_one()[1])
+
+    # far below 1e-4, and by the same rows
+    small = given.scaled(1e-5 * one)
+    assert narrow(head, small)
+    assert not narrow(head, given.scaled(one / given.d.amax(dim=1)))
+    assert not narrow(replace(head, log_probabilities=peaked), small)
+    assert not narrow(replace(head, log_probabilities=head.log_probabilities - 1e-5), small)
     for factor in (1e-70, 1e70):
         assert not usable(head, given.scaled(factor * one))
     assert not usable(head, replace(given, d=0 * given.d))
@@ -135,7 +145,9 @@ def test_rows_that_are_not_for_series() -> None:
         large = replace(given, d=torch.ones_like(given.d), **{name: torch.full_like(given.d, 2.0)})
         assert not _series(head, large).near(one.numpy(), 1.5)
     assert centered_series(replace(head, distances=None), given) is None
-    assert centered_series(replace(head, log_probabilities=head.log_probabilities.float()), given) is None
+    tensors = ("log_probabilities", "gradient_scale", "distances")
+    narrow = replace(head, **{name: getattr(head, name).float() for name in tensors})
+    assert centered_series(narrow, Allowances(d=given.d.float(), a=given.a.float())) is None
 
 
 def test_slopes_are_the_first_order() -> None:
@@ -146,3 +158,21 @@ def test_slopes_are_the_first_order() -> None:
         for name, slope in series.slopes().items():
             (found,) = series.enclosures((name,), b)
             torch.testing.assert_close(torch.from_numpy(slope) * b, found.lower, rtol=1e-4, atol=1e-20)
+
+
+def test_gaps_within_the_sums_are_taken_as_they_are() -> None:
+    """The same numbers to the last bit, and the allowances are left alone."""
+    for states in many_states(20, queries=10):
+        realized = Analytic(sf.DebyePair()).at(states)
+        for family in (realized.own(NEEDS), realized.unit(NEEDS)):
+            assert family.within
+            assert family.to_target is not None
+            assert family.to_top is not None
+            before = family.to_target.clone(), family.to_top.clone()
+            ours, theirs = (_series(realized.head(NEEDS), each) for each in (family, replace(family, within=False)))
+            (found, rows), (expected, others) = ours.at_one(), theirs.at_one()
+            assert torch.equal(rows, others)
+            for name in (*NAMES, "margin_use"):
+                assert torch.equal(getattr(found, name), getattr(expected, name))
+            assert torch.equal(family.to_target, before[0])
+            assert torch.equal(family.to_top, before[1])

@@ -193,3 +193,18 @@ def test_series_only_where_nothing_stands_beside() -> None:
     estimate = _family("centered").estimate()
     assert estimate is not None
     torch.testing.assert_close(estimate(_full(1e-4)).loss, _family("centered").at(_full(1e-4)).loss, rtol=0.1, atol=0)
+
+
+@pytest.mark.parametrize("tau", [1e100, 1e300, 1e308])
+def test_bounds_at_one_do_not_underflow_with_the_scale(tau: float) -> None:
+    """A gradient bound below the normal numbers has no digits: it is the smallest of them, by series as without."""
+    family = _family("centered")
+    head = replace(family.head, gradient_scale=_full(1 / tau))
+    family = replace(family, head=head, unit=family.unit.scaled(_full(1e-9)))
+    series = family.series()
+    assert series is not None
+    found = series.at_one()
+    assert found is not None
+    direct = family.contract.bounds(head, family.unit).gradient
+    assert (family.at_one().gradient >= direct).all()
+    assert found[1].any()

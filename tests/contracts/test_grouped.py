@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -55,16 +57,19 @@ def grouped_of(head: SoftmaxHead, allowances: Allowances) -> Grouped:
 
     mass, low, high = by_group(pi).sum(2), by_group(d).amin(2), by_group(d).amax(2)
     far = by_group(pi * head.distances).sum(2)
-    mean = by_group(pi * d).sum(2) / mass
+    # from the least on, as a difference of means would lose a class of little mass
+    past = by_group(d) - low[:, :, None]
+    moved, far_moved = (by_group(pi) * past).sum(2), (by_group(pi * head.distances) * past).sum(2)
+    mean = torch.minimum(low + moved / mass, high)
     span = (high - low).clamp_min(1e-300)
     groups = Groups(
         pi=mass,
         low=low,
         high=high,
         mean=mean,
-        share=((mean - low) / span).clamp(0, 1),
+        share=(moved / mass / span).clamp(0, 1),
         far=far,
-        far_share=((by_group(pi * head.distances * d).sum(2) / far - low) / span).clamp(0, 1),
+        far_share=(far_moved / far / span).clamp(0, 1),
         a=by_group(a).amax(2),
         gap=by_group(gap).amin(2),
     )
@@ -98,6 +103,37 @@ def test_never_below_the_contract(seed: int, spread: float) -> None:
         for name in NAMES:
             ours, theirs = getattr(by_group, name), getattr(direct, name)
             assert (ours >= theirs * (1 - 1e-13)).all(), (name, b)
+
+
+@pytest.mark.parametrize("b", [0.1, 1.0, 3.0])
+def test_never_below_where_groups_are_nearly_everything(b: float) -> None:
+    """Singles that hardly move and hardly count, and ratio errors that are the groups' alone."""
+    head, _, _ = made(2, 0.0, peaked=0.0)
+    g = torch.Generator().manual_seed(5)
+    d = 0.5 + torch.rand(ROWS, CLASSES, generator=g, dtype=torch.float64)
+    d[:, :SINGLE] *= 1e-3
+    a, far = torch.full_like(d, 1e-6), torch.full_like(d, 1e-9)
+    # the largest of one class only: what counts for each class is smaller than that for all
+    a[:, -1], a[::2, :SINGLE] = 1e3, 1e-9
+    log_pi = torch.log_softmax(torch.where(torch.arange(CLASSES) == CLASSES - 1, -30.0, head.log_probabilities), dim=1)
+    head, factor = replace(head, distances=far, log_probabilities=log_pi), torch.full((ROWS,), b, dtype=torch.float64)
+    allowances = Allowances(d=d, a=a)
+    direct, by_group = centered_bounds(head, allowances.scaled(factor)), grouped_of(head, allowances).bounds(factor)
+    for name in NAMES:
+        assert (getattr(by_group, name) >= getattr(direct, name) * (1 - 1e-13)).all(), name
+
+
+def test_what_is_left_of_a_mass_keeps_its_digits() -> None:
+    """e^-v past a movement of 1, on which everything stands where groups have nearly all that is left."""
+    head, _, _ = made(2, 0.0, peaked=0.0)
+    d = torch.full((ROWS, CLASSES), 40.0, dtype=torch.float64)
+    d[:, SINGLE:] = torch.linspace(5.0, 37.0, ROWS, dtype=torch.float64)[:, None]
+    head = replace(head, distances=torch.full_like(d, 1e-40))
+    allowances, one = Allowances(d=d, a=torch.zeros_like(d)), torch.ones(ROWS, dtype=torch.float64)
+    direct, by_group = centered_bounds(head, allowances), grouped_of(head, allowances).bounds(one)
+    assert (direct.gradient < 1e-6).all()
+    for name in NAMES:
+        assert (getattr(by_group, name) >= getattr(direct, name) * (1 - 1e-13)).all(), name
 
 
 def test_close_to_the_contract_where_groups_are_narrow() -> None:

@@ -97,6 +97,38 @@ def test_rows_outside_of_the_domain_are_not_inside() -> None:
     assert not inside(replace(head, log_error=_of(math.inf)[0]), _even(0.1))
 
 
+@pytest.mark.parametrize("matched", ["to_target", "to_top"])
+def test_bounds_on_differences_are_movements(matched: str) -> None:
+    """Of one that is not matched, d_i + d_j: 120 is too large where no d_j is."""
+    given = replace(_even(60.0), **{matched: _of(0.0, 0.1, 0.1) if matched == "to_target" else _of(0.1, 0.1, 0.0)})
+    assert not plain_bounds(_head(0.0, 0.1, 0.2), given, centered=True)[1]
+    both = replace(given, to_target=_of(0.0, 0.1, 0.1), to_top=_of(0.1, 0.1, 0.0))
+    assert plain_bounds(_head(0.0, 0.1, 0.2), both, centered=True)[1]
+
+
+def test_a_divergence_that_underflows_is_not_inside() -> None:
+    """Of second order: 1e-220 where the others are 1e-110."""
+    head = _head(0.0, 0.1, 0.2)
+    assert plain_bounds(head, _even(1e-110), centered=True)[1]
+    assert not plain_bounds(replace(head, divergence=True), _even(1e-110), centered=True)[1]
+
+
+@pytest.mark.parametrize("size", [1e-6, 0.1, 3.0, 30.0])
+def test_divergences_of_both_evaluators_agree(size: float) -> None:
+    """With a vector of differences that is much smaller than d, and one that is not."""
+    for matched in (0.01, 0.5, 2.0):
+        head = replace(_head(2.0, 0.1, -3.0), divergence=True)
+        far = size * _of(0.0, matched, 0.3 * matched)
+        given = replace(_even(size), to_target=far, to_top=far)
+        found, inside = plain_bounds(head, given, centered=True)
+        reference = centered_in_logs(head, given)
+        assert inside.all()
+        assert found.kl is not None
+        assert reference.kl is not None
+        assert (found.kl >= reference.kl).all()
+        assert (found.kl <= reference.kl * (1 + 1.5 * head.roundings)).all()
+
+
 def test_a_row_does_not_depend_on_the_others() -> None:
     """One with movements past 1 beside it, and one that is outside: the same to the last bit."""
     heads = [_head(0.3, 0.1, -2.0), _head(1.0, 0.1, 0.2), _head(600.0, 0.0, 1.0)]
@@ -129,7 +161,8 @@ def test_rows_outside_go_to_the_other_evaluator() -> None:
     assert asked == []
     in_plain_arithmetic(head, _even(LARGEST_MOVEMENT * 1.001), in_logs)
     assert asked == [1]
-    narrow = replace(head, log_probabilities=head.log_probabilities.float(), gradient_scale=head.gradient_scale.float())
+    tensors = ("log_probabilities", "gradient_scale", "distances")
+    narrow = replace(head, **{name: getattr(head, name).float() for name in tensors})
     given = Allowances(d=_even(0.1).d.float(), a=_even(0.1).a.float())
     in_plain_arithmetic(narrow, given, in_logs)
     assert asked == [1, 1]

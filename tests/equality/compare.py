@@ -140,10 +140,19 @@ def strays(before: Columns, now: Columns, *, adversarial: bool, same_rungs: bool
         if kind == "word":
             far, allowed = _unexplained(name, before, now), _OTHER_WORDS if adversarial else 0.0
         else:
-            far, allowed = relative_difference(before[name], now[name]) > _FAR, _FAR_STATES if adversarial else 0.0
+            far, allowed = _moved(name, before, now), _FAR_STATES if adversarial else 0.0
         if far.sum() > allowed * len(far):
             found.append(f"{name}: {int(far.sum())} of {len(far)} are too far from before")
     return found
+
+
+def _moved(name: str, before: Columns, now: Columns) -> np.ndarray:
+    """Where a number is too far from before; b* of a row that is unbounded on both sides is where a search ended."""
+    far: np.ndarray = relative_difference(before[name], now[name]) > _FAR
+    ends = name.removesuffix(": b") + ": upper"
+    if not name.endswith(": b") or ends not in before or ends not in now:
+        return far
+    return far & ~(np.isposinf(before[ends]) & np.isposinf(now[ends]))
 
 
 def _unexplained(name: str, before: Columns, now: Columns) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants import (
     checker,
     contracts,
+    evaluators,
     filters,
     geometry,
     heads,
@@ -22,6 +23,7 @@ from tests.mutants import (
     streams,
     sums,
     training,
+    widenings,
 )
 from tests.mutants.mutant import Mutant
 
@@ -32,11 +34,13 @@ MUTANTS: tuple[Mutant, ...] = tuple(
     for area in (
         checker,
         contracts,
+        evaluators,
         geometry,
         heads,
         rounding,
         sums,
         ordinary,
+        widenings,
         inversion,
         rungs,
         seams,

@@ -70,8 +70,8 @@ MUTANTS = (
     Mutant(
         name="scaled-floor",
         file=_BOUNDS,
-        old="(values * f).clamp_min(least), 0.0)",
-        new="values * f, 0.0)",
+        old="0.0, (values * f).clamp_min(least))",
+        new="0.0, values * f)",
         why="a multiple that underflows is not zero",
         kills=(f"{_EXACTLY}test_a_factor_that_underflows_is_raised",),
     ),

@@ -19,6 +19,7 @@ _MOMENTS = (
 )
 _OF_CENTER = "tests/realizations/executed/test_center.py::"
 _DISTANCES = tuple(f"{_OF_CENTER}test_they_are_at_least_the_exact_ones[{order}]" for order in (2, 5))
+_DERIVED = (f"{_OF_CENTER}test_every_term_of_their_derivation",)
 _ROUGH = (f"{_OF_CENTER}test_a_top_class_that_is_all_of_the_mean_is_left_alone",)
 
 
@@ -158,6 +159,41 @@ MUTANTS: tuple[Mutant, ...] = (
         new="(above(0.5 * nearest, bank.dim + 8) + lost)[:, None]",
         why="the target's distance is all of the gradient",
         kills=_DISTANCES,
+    ),
+    Mutant(
+        name="ordinary-center-underflow",
+        file=_CENTER,
+        old="nearest = safe_length(pulled)",
+        new="nearest = torch.linalg.vector_norm(pulled, dim=1)",
+        why="the squares of a gradient of 1e-195 are nothing, and the target's distance would be",
+        kills=(
+            f"{_OF_CENTER}test_the_distance_of_a_target_whose_squares_underflow[400.0]",
+            "tests/attacks/test_reproducers.py::test_an_executed_gradient_whose_squares_underflow[-428.0]",
+        ),
+    ),
+    Mutant(
+        name="ordinary-center-rounded",
+        file=_CENTER,
+        old="moved = lost + at_class(away, y) + rounded * (at_class(size, y) + nearest)",
+        new="moved = lost + at_class(away, y)",
+        why="the target's vector is rounded before it is added",
+        kills=_DERIVED,
+    ),
+    Mutant(
+        name="ordinary-center-slope",
+        file=_CENTER,
+        old="moved = lost + at_class(away, y) + rounded *",
+        new="moved = lost + rounded *",
+        why="and has a slope that is rounded",
+        kills=_DERIVED,
+    ),
+    Mutant(
+        name="ordinary-center-of-top",
+        file=_CENTER,
+        old="off = moved[others] + at_class(away[others], top) + rounded * of_top",
+        new="off = moved[others] + at_class(away[others], top)",
+        why="a difference of two computed vectors",
+        kills=_DERIVED,
     ),
     Mutant(
         name="ordinary-center-rough",

@@ -20,6 +20,14 @@ _ATTACKS = "tests/realizations/executed/test_realization.py::"
 
 MUTANTS = (
     Mutant(
+        name="rounding-slope-of-nothing",
+        file=_AFTER,
+        old="off = torch.where((executed.slopes == 0) & (r > 0), size, off)",
+        new="off = 1 * off",
+        why="a squared radius of 1e-46 is 0 in float32, and so is the slope",
+        kills=(f"{_OUTPUTS}test_a_squared_radius_that_underflows_in_float32",),
+    ),
+    Mutant(
         name="rounding-loss-after-scores",
         file=_AFTER,
         old="loss=above(at_class(softmax.of_log_pi, states.labels))",

@@ -12,6 +12,10 @@ _HEAD = "realizations/streamed_head.py"
 _IN_GROUPED = "tests/contracts/test_grouped.py::"
 _IN_STREAMED = "tests/realizations/test_streamed.py::"
 _IN_HEAD = "tests/realizations/test_streamed_head.py::"
+_BELOW = (
+    f"{_IN_GROUPED}test_never_below_the_contract",
+    f"{_IN_GROUPED}test_never_below_where_groups_are_nearly_everything",
+)
 
 MUTANTS = (
     Mutant(
@@ -33,10 +37,18 @@ MUTANTS = (
     Mutant(
         name="stream-kept-from-above",
         file=_GROUPED,
-        old="kept=(groups.pi * (1 - fallen)).sum(dim=1),",
+        old="kept=(groups.pi * torch.exp(groups.mean * -factor)).sum(dim=1),",
         new="kept=groups.pi.sum(dim=1),",
         why="what is left of the mass stands below a line: it must be from below",
         kills=(f"{_IN_GROUPED}test_never_below_the_contract",),
+    ),
+    Mutant(
+        name="stream-kept-by-difference",
+        file=_GROUPED,
+        old="kept=(groups.pi * torch.exp(groups.mean * -factor)).sum(dim=1),",
+        new="kept=(groups.pi * (1 - fallen)).sum(dim=1),",
+        why="1 - y cancels past a movement of 1, and may be above e^-v",
+        kills=(f"{_IN_GROUPED}test_what_is_left_of_a_mass_keeps_its_digits",),
     ),
     Mutant(
         name="stream-groups-left-out",
@@ -45,6 +57,78 @@ MUTANTS = (
         new="up=torch.addcmul(s.x * besides, 1 + s.x, exclusive(grows)),",
         why="the groups' classes move as well",
         kills=(f"{_IN_GROUPED}test_never_below_the_contract",),
+    ),
+    Mutant(
+        name="stream-down-of-groups",
+        file=_GROUPED,
+        old="down=torch.addcmul(s.y * besides, s.z, exclusive(falls) + fallen[:, None]),",
+        new="down=torch.addcmul(s.y * besides, s.z, exclusive(falls)),",
+        why="the groups' classes fall as well",
+        kills=_BELOW,
+    ),
+    Mutant(
+        name="stream-besides",
+        file=_GROUPED,
+        old="besides = exclusive(pi) + mass[:, None]",
+        new="besides = exclusive(pi)",
+        why="a class moves against the groups' mass as well",
+        kills=_BELOW,
+    ),
+    Mutant(
+        name="stream-upper-of-groups",
+        file=_GROUPED,
+        old="+ (self.groups.a * g.risen).sum(dim=1) / rest.kept",
+        new="+ 0 * rest.kept",
+        why="the groups' classes have ratio errors as well",
+        kills=_BELOW,
+    ),
+    Mutant(
+        name="stream-far-groups",
+        file=_GROUPED,
+        old="(self.singles.pi * s.x * self.singles.distance).sum(dim=1) + g.far",
+        new="(self.singles.pi * s.x * self.singles.distance).sum(dim=1)",
+        why="the groups' classes are redistributed as well",
+        kills=_BELOW,
+    ),
+    Mutant(
+        name="stream-ratios-of-groups",
+        file=_GROUPED,
+        old="+ (g.pi * self.groups.a).sum(dim=1)) + mass * a_y",
+        new=") + mass * a_y",
+        why="the groups' classes have ratio errors as well",
+        kills=_BELOW,
+    ),
+    Mutant(
+        name="stream-single-deviation",
+        file=_GROUPED,
+        old="torch.maximum(up / (1 + up), down / left)",
+        new="(up / (1 + up))",
+        why="a probability may rise by more than it falls",
+        kills=_BELOW,
+    ),
+    Mutant(
+        name="stream-margin-of-groups",
+        file=_GROUPED,
+        old="use = torch.maximum(single.amax(dim=1), group.amax(dim=1))",
+        new="use = single.amax(dim=1)",
+        why="the best class may lose to one of a group",
+        kills=_BELOW,
+    ),
+    Mutant(
+        name="stream-apart-of-groups",
+        file=_GROUPED,
+        old="apart = apart + _of_groups(g, *ends) / rest.kept",
+        new="apart = 1 * apart",
+        why="the groups' classes are in the sum as well",
+        kills=_BELOW,
+    ),
+    Mutant(
+        name="stream-unraised",
+        file=_GROUPED,
+        old="factor = (1 + self.slack) * (1 + self.roundings) ** 2",
+        new="factor = 1 + 0 * self.slack",
+        why="sums have roundings, and probabilities are known to a factor",
+        kills=_BELOW,
     ),
     Mutant(
         name="stream-largest-ratio",
@@ -133,6 +217,14 @@ MUTANTS = (
         new="        return True\n    return True",
         why="a product of narrowed inputs is outside of the model",
         kills=(f"{_IN_STREAMED}test_products_that_are_narrowed_are_not_used",),
+    ),
+    Mutant(
+        name="stream-share-of-a-mean",
+        file=_STREAMED,
+        old="found = moved / mass / span",
+        new="found = ((moved / mass + kept.low) - kept.low) / span",
+        why="a class of little mass is lost in the mean, and its exponential with it",
+        kills=(f"{_IN_STREAMED}test_a_class_of_little_mass_and_much_movement_counts",),
     ),
     Mutant(
         name="stream-distance-of-groups",

@@ -65,3 +65,7 @@ def test_what_is_not_narrow() -> None:
     assert not narrow(1e-60 * eye[2], [1.0, 2.0])
     assert not narrow(1e60 * eye[2], [1.0, 2.0])
     assert not narrow(eye[2], [1e60, 1e60])
+    # the seventh power of such a radius overflows
+    assert narrow(1e39 * eye[2], [1e39, 1e39])
+    assert not narrow(1e45 * eye[2], [1.0, 2.0])
+    assert not narrow(eye[2], [1e45, 1e45])

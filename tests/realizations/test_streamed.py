@@ -8,6 +8,8 @@ import pytest
 import torch
 
 import suffice as sf
+from suffice.contracts.grouped import LARGEST_DIFFERENCE
+from suffice.contracts.registry import contract_named
 from suffice.realizations import streamed as module
 from suffice.realizations.streamed import Streamed, streamed
 from tests.support.moved_heads import gaussian_states
@@ -70,6 +72,27 @@ def test_distances_are_from_above_and_close(seed: int) -> None:
     # of the whole, which is itself from above
     assert (far >= exact * (1 - 1e-9)).all()
     assert (far <= exact * (1 + 1e-3) + 1e-4 * made.grouped.farthest).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_class_of_little_mass_and_much_movement_counts(seed: int) -> None:
+    """e^-60 of its group's mass, and a hundred times the others' allowance: a mean has no digit of it."""
+    states = gaussian_states(seed, count=5, classes=41, dim=12)
+    size, bias = torch.full((41,), 0.01, dtype=torch.float64), torch.zeros(41, dtype=torch.float64)
+    # the last two in the order of residuals, in a group with two others, none of which stands singly
+    size[[20, 21]], bias[[20, 21]] = 0.04, -5.0
+    size[[3, 9]], bias[[3, 9]], bias[7] = 1.0, -60.0, 100.0
+    rows = size[:, None] * states.bank.weight
+    rows[21] = rows[20]
+    head = sf.LinearHead(rows, bias)
+    made, whole = sums(sf.HeadStates(head, 0.01 * states.hidden, torch.full_like(states.labels, 7)))
+    grouped = made.grouped
+    assert made.ordinary.all()
+    for share in (0.5, 0.9, 0.99):
+        b = share * LARGEST_DIFFERENCE / (2 * grouped.largest)
+        found, direct = grouped.bounds(b), whole.own_family(contract_named("centered")).at(b)
+        for name in ("loss", "probability", "gradient"):
+            assert (getattr(found, name) >= getattr(direct, name) * (1 - 1e-9)).all(), (name, share)
 
 
 def test_rows_that_float32_cannot_hold_are_left() -> None:

@@ -51,6 +51,7 @@ def test_the_policy_names_the_scripts(tmp_path: Path) -> None:
         },
         **dict.fromkeys(("question", "answer", "scope", "contract", "unit", "none_open", "data"), "<i>"),
         "prediction": False,
+        "closed": True,
         "orders": [],
         "formats": [
             {**dict.fromkeys(("certified", "share", "violated", "inconclusive"), 0), "name": "<i>", "words": "<b>"}

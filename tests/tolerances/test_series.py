@@ -157,11 +157,12 @@ def test_a_distance_is_not_lost_with_its_probability(last: float) -> None:
     assert not _row_settled("centered", log_pi, unit, budgets, distances=_of(1e-40, 1e-40, 1e300)[None])
 
 
-def test_a_ratio_allowance_is_not_lost_with_its_probability() -> None:
+@pytest.mark.parametrize("contract", ["conditioned", "centered"])
+def test_a_ratio_allowance_is_not_lost_with_its_probability(contract: str) -> None:
     log_pi, d = _of(_HALVES, _HALVES, -760.0)[None], 1e-40 * _ONES
     budgets = sf.Budgets(gradient=1e-42)
-    assert _row_settled("conditioned", log_pi, sf.Allowances(d=d, a=0 * d), budgets)
-    assert not _row_settled("conditioned", log_pi, sf.Allowances(d=d, a=_of(0.0, 0.0, 1e300)[None]), budgets)
+    assert _row_settled(contract, log_pi, sf.Allowances(d=d, a=0 * d), budgets)
+    assert not _row_settled(contract, log_pi, sf.Allowances(d=d, a=_of(0.0, 0.0, 1e300)[None]), budgets)
 
 
 @pytest.mark.parametrize("contract", ["conditioned", "centered"])

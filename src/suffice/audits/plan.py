@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 from suffice.budgets import Budgets
@@ -48,6 +49,14 @@ def pair_order(name: str) -> int:
     if not match:
         raise ValueError(f"Expected a pair from debye1 to debye6, but got {name!r}")
     return int(match[1])
+
+
+@lru_cache(maxsize=64, typed=True)
+def _budgets(
+    loss: float | None, probability: float | None, gradient: float | None, kl: float | None, prediction: bool
+) -> Budgets:
+    """Checked once, and asked for at every chunk of states."""
+    return Budgets(loss=loss, probability=probability, gradient=gradient, kl=kl, prediction=prediction)
 
 
 def _built(kept: dict[str, Any]) -> Realization:
@@ -139,8 +148,7 @@ class Plan:
     @property
     def budgets(self) -> Budgets:
         """The budgets; raises if there are none."""
-        closed = {name: getattr(self, name) for name in ("loss", "probability", "gradient", "kl")}
-        return Budgets(**closed, prediction=self.prediction)
+        return _budgets(self.loss, self.probability, self.gradient, self.kl, self.prediction)
 
     def check_dimension(self, dim: int) -> None:
         """Raise where the ladder's order is not proved; another realization speaks for itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from suffice.audits.formats import format_columns
@@ -40,7 +41,10 @@ def audit_states(states: Objective, plan: Plan) -> Columns:
     elsewhere; the headroom is always the contract's. Everything about a chunk of states is formed once: an order's
     realization serves all of its columns. Of a linear head there is a verdict for every format that it may run in.
     """
-    parts = [_audited(chunk, plan) for chunk in states.chunks()]
+    # nothing of this is differentiated, and thousands of small operations take a sixth less time without the means to;
+    # heads keep tensors for later, which would be of no use outside
+    with torch.inference_mode(isinstance(states, States)):
+        parts = [_audited(chunk, plan) for chunk in states.chunks()]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     # another realization may have any order, model or inputs: its bounds say nothing of the plan's rung
     if plan.given is None and isinstance(plan.realization, Execution) and isinstance(states, States):

@@ -37,6 +37,16 @@ class SoftmaxHead:
     log_after: Float[Tensor, "queries classes"] | None = None
     probabilities: Float[Tensor, "queries classes"] | None = None
 
+    def __post_init__(self) -> None:
+        """A slack of 1e-12 is nothing in float32: what is less precise than the rest would leave bounds unraised."""
+        dtype = self.log_probabilities.dtype
+        for name in ("gradient_scale", "distances", "log_error", "log_after", "probabilities"):
+            other = getattr(self, name)
+            if other is not None and other.dtype != dtype:
+                raise TypeError(
+                    f"Expected one dtype for a head, but got {name} in {other.dtype} beside {dtype}; convert one"
+                )
+
     def __getitem__(self, rows: Int[Tensor, " rows"] | slice) -> SoftmaxHead:
         """The head of some rows."""
         return replace(
@@ -49,6 +59,12 @@ class SoftmaxHead:
             log_after=None if self.log_after is None else self.log_after[rows],
             probabilities=None if self.probabilities is None else self.probabilities[rows],
         )
+
+    def measured(self, distances: Float[Tensor, "queries classes"]) -> SoftmaxHead:
+        """The same with distances; what has been formed of it is kept."""
+        other = replace(self, distances=distances)
+        vars(other).update({name: vars(self)[name] for name in ("pi", "rest", "top") if name in vars(self)})
+        return other
 
     @cached_property
     def pi(self) -> Float[Tensor, "queries classes"]:
@@ -113,13 +129,29 @@ class Allowances:
     """Score allowances d_j >= |e_j| and ratio allowances a_j (both unscaled), and bounds on differences of errors.
 
     `to_target` bounds |e_j - e_y| and `to_top` bounds |e_j - e_w|, w the most probable class. Where all errors come
-    from one pair they can be much smaller than d_j + d_y (docs/theory, 6.4); with other arrays they are None.
+    from one pair they can be much smaller than d_j + d_y (docs/theory, 6.4); with other arrays they are None. Where
+    they are `within` these sums, and 0 for the class itself, nobody has to see to that. (Gaps are bounds by themselves:
+    to say so of others would make a bound larger, never smaller.)
     """
 
     d: Float[Tensor, "queries classes"]
     a: Float[Tensor, "queries classes"]
     to_target: Float[Tensor, "queries classes"] | None = None
     to_top: Float[Tensor, "queries classes"] | None = None
+    within: bool = False
+
+    def __post_init__(self) -> None:
+        """Sums of these are right to a rounding of the least precise of them."""
+        if any(each is not None and each.dtype != self.d.dtype for each in (self.a, self.to_target, self.to_top)):
+            raise TypeError(f"Expected one dtype for all allowances, but got others than that of d, {self.d.dtype}")
+
+    def of(self, head: SoftmaxHead) -> Allowances:
+        """The same, or an error if they are in another dtype than the head: its slack is for roundings of its own."""
+        if self.d.dtype != head.log_probabilities.dtype:
+            raise TypeError(
+                f"Expected allowances in {head.log_probabilities.dtype}, as the head is, but got {self.d.dtype}"
+            )
+        return self
 
     def __getitem__(self, rows: Int[Tensor, " rows"] | slice) -> Allowances:
         """The allowances of some rows."""
@@ -128,6 +160,7 @@ class Allowances:
             a=self.a[rows],
             to_target=None if self.to_target is None else self.to_target[rows],
             to_top=None if self.to_top is None else self.to_top[rows],
+            within=self.within,
         )
 
     def put(self, rows: Int[Tensor, " rows"], others: Allowances) -> Allowances:
@@ -141,6 +174,7 @@ class Allowances:
             a=self.a.index_put((rows,), others.a),
             to_target=placed(self.to_target, others.to_target),
             to_top=placed(self.to_top, others.to_top),
+            within=self.within and others.within,
         )
 
     def moving(self) -> Bool[Tensor, " queries"]:
@@ -162,8 +196,10 @@ class Allowances:
 
     def scaled(self, factor: Float[Tensor, " queries"]) -> Allowances:
         """All allowances times a factor a row: the families of eq:uniform-allowance-family are such multiples."""
+        # what underflows is raised, in sums twice: no longer within them
         return replace(
             self,
+            within=False,
             d=grown(self.d, factor),
             a=grown(self.a, factor),
             to_target=None if self.to_target is None else grown(self.to_target, factor),
@@ -175,7 +211,8 @@ def grown(values: Tensor, factor: Float[Tensor, " queries"]) -> Tensor:
     """Nonnegative values times a factor a row, outward: what underflows is the smallest normal number, unless zero."""
     f = factor.view(-1, *(1 for _ in values.shape[1:]))
     least = torch.finfo(values.dtype).tiny
-    return torch.where((values > 0) & (f > 0), (values * f).clamp_min(least), 0.0)
+    # zero alone is zero: what is no number stays none, and certifies nothing
+    return torch.where((values == 0) | (f == 0), 0.0, (values * f).clamp_min(least))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,10 +293,11 @@ def margin_used(
     `to_top` is 0 for the top class. A tie, and a row of which nothing is known, is inf.
     """
     log_pi = head.log_probabilities
-    best = at_class(log_pi, head.top)
+    # the difference first: that of two close numbers is exact, and what is taken off may be a rounding of either
+    gaps = at_class(log_pi, head.top)[:, None] - log_pi
     if head.log_error is not None:
-        best = best - 2 * head.log_error
-    gaps = (best[:, None] - log_pi).scatter_(1, head.top[:, None], torch.inf).clamp_min_(0)
+        gaps = gaps - 2 * head.log_error[:, None]
+    gaps = gaps.scatter_(1, head.top[:, None], torch.inf).clamp_min_(0)
     raised = 1 + head.roundings
     each = (to_top / gaps).amax(dim=1) * raised
     least = torch.finfo(d.dtype).tiny

@@ -44,6 +44,8 @@ _WIDER = 1 + 1e-5
 _STRAIGHT = 2e-6
 # Up to this movement all remainders together are below 1e-10 of a bound (6.13e).
 _NARROW = 1e-4
+# Up to this slack it does not matter that upper ends are raised by three of them, also past what is known without any.
+_CERTAIN = 1e-8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +192,8 @@ class CenteredSeries:
         self._head, self._unit = head, unit
         self.scale, self.h_bound = scalars(head.gradient_scale), head.h_bound
         self.total = scalars(pi.sum(dim=1))
-        self.normalised = np.abs(self.total - 1) <= _NORMALISED * scalars(head.slack)
+        self.slack = scalars(head.slack)
+        self.normalised = np.abs(self.total - 1) <= _NORMALISED * self.slack
         self.farthest = scalars(head.distances.amax(dim=1))
         self.peak = scalars(at_class(pi, head.top)) / self.total
         self.mass = scalars(at_class(rest, target))
@@ -199,7 +202,7 @@ class CenteredSeries:
         self.a_max = scalars(ratios.amax(dim=1))
         self.ratio = scalars(ratios.mul_(pi).sum(dim=1))
         self._line = self.ratio + self.mass * self.a_y
-        self.loss_moments = _loss_moments(pi, towards(unit.d, unit.to_target, target))
+        self.loss_moments = _loss_moments(pi, _towards(unit, unit.to_target, target))
         apart = rest - pi
         shared = _Shared(
             pi=pi,
@@ -214,7 +217,7 @@ class CenteredSeries:
         self.vectors = [self.paper]
         self._to_top = None
         if unit.to_top is not None:
-            self._to_top = towards(unit.d, unit.to_top, head.top)
+            self._to_top = _towards(unit, unit.to_top, head.top)
             self.vectors.append(_Vector(shared, self._to_top))
         self._stacked = _Stacked(self.vectors, self.total, self.ratio)
         self._spread = scalars(self.paper.spread)
@@ -255,7 +258,7 @@ class CenteredSeries:
         one, like = np.ones_like(self.scale), self._head.gradient_scale
         _, centered = self._gradients(one, upper=True)
         paper = self._paper(one, self._stacked.largest[0], upper=False)
-        narrow = self.usable() & self.near(one, _NARROW) & (centered <= paper)
+        narrow = self.usable() & self.near(one, _NARROW) & (centered <= paper) & (self.slack <= _CERTAIN)
         bounds = Bounds(
             loss=beside(self.end("loss", one, upper=True), like),
             probability=beside(self.end("probability", one, upper=True), like),
@@ -270,7 +273,7 @@ class CenteredSeries:
 
     def _margin_use(self) -> Float[Tensor, " queries"]:
         """How much of the margin the movements at b = 1 use: raised past its roundings, and linear in b."""
-        to_top = towards(self._unit.d, None, self._head.top) if self._to_top is None else self._to_top
+        to_top = _towards(self._unit, None, self._head.top) if self._to_top is None else self._to_top
         return margin_used(self._head, self._unit.d, to_top)
 
     def slopes(self) -> dict[str, Scalars]:
@@ -323,6 +326,11 @@ class CenteredSeries:
     def _largest(self) -> Scalars:
         every: Scalars = self._stacked.largest.max(axis=0)
         return np.maximum(self.loss_moments.largest, every)
+
+
+def _towards(unit: Allowances, matched: Tensor | None, index: Tensor) -> Tensor:
+    """Bounds on |e_j - e_index|, 0 for the class itself: as they are, if they are known to be within the sums."""
+    return matched if matched is not None and unit.within else towards(unit.d, matched, index)
 
 
 def _loss_moments(pi: Tensor, movement: Tensor) -> _Loss:

@@ -93,6 +93,11 @@ class SoftmaxFamily:
     unit: Allowances
     beside: Allowances | None = None
 
+    def __post_init__(self) -> None:
+        for each in (self.unit, self.beside):
+            if each is not None:
+                each.of(self.head)
+
     def __len__(self) -> int:
         return len(self.head.gradient_scale)
 
@@ -116,12 +121,13 @@ class SoftmaxFamily:
         if found is None:
             return self.contract.bounds(self.head, self.unit)
         upper, narrow = found
-        # the slack of the series, and the two that a direct evaluation adds (6.12b)
-        raised = 1 + 3 * self.head.slack
+        # the slack of the series, and the two that a direct evaluation adds (6.12b); all of these rows have errors, and
+        # what a scale makes underflow is raised to the smallest normal number
+        least, raised = torch.finfo(upper.gradient.dtype).tiny, 1 + 3 * self.head.slack
         bounds = Bounds(
             loss=upper.loss * raised,
             probability=upper.probability * raised,
-            gradient=upper.gradient * raised,
+            gradient=upper.gradient.clamp_min(least) * raised,
             margin_use=upper.margin_use,
         )
         rows = (~(narrow & self.head.known)).nonzero().squeeze(1)

@@ -20,6 +20,7 @@ def geometry_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
     KL <= min(d^2/2, 2 d), where it is asked for. d is the largest of the d_j. Assumes |e_j| <= d_j, ratio errors at
     most a_j and |h_j| <= H.
     """
+    allowances = allowances.of(head)
     return bounds_of_largest(
         head,
         allowances.d.amax(dim=1),

@@ -201,7 +201,8 @@ class _MovedGroups:
             x_low=x_low,
             x_high=x_high,
             fallen=fallen,
-            kept=(groups.pi * (1 - fallen)).sum(dim=1),
+            # an exponential of its own: past a movement of 1 the difference 1 - y cancels
+            kept=(groups.pi * torch.exp(groups.mean * -factor)).sum(dim=1),
             grown=grown,
             risen=groups.pi + grown,
             far=(groups.far * _chord(x_low, x_high, groups.far_share)).sum(dim=1),

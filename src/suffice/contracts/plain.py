@@ -53,6 +53,7 @@ def in_plain_arithmetic(
     bounds may be some roundings below logarithms: elsewhere its bounds are limits. They are those at `factor` times the
     allowances, or at the allowances themselves. Of `names` that are not asked for they may be larger.
     """
+    unit = unit.of(head)
     if head.log_probabilities.dtype != torch.float64 or _differentiated(head, unit):
         return in_logs(head, _times(unit, factor))
     found, inside = _by_blocks(head, unit, factor, names, centered=never_above is not None)

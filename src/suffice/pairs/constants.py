@@ -130,5 +130,10 @@ def closed_form_constant(order: int, nu: float | Tensor) -> float | Tensor:
 
 @traced_constant
 def _constant_at(order: int, nu: float) -> float:
+    return _constant_of(order, float(nu))
+
+
+@cache
+def _constant_of(order: int, nu: float) -> float:
     row = next(row for row in CLOSED_FORM if row.order == order and Fraction(nu) >= row.nu_min)
     return nu / (2 * (nu + 1)) if row.value is None else float(row.value)

@@ -174,7 +174,7 @@ class AnalyticRealized(Realized):
     @cached_property
     def _measured(self) -> SoftmaxHead:
         """The head with its distances."""
-        return replace(self._head, distances=self.distances)
+        return self._head.measured(self.distances)
 
     def own(self, needs: Needs = Needs.NOTHING) -> Allowances:
         """The pair's."""

@@ -146,4 +146,4 @@ def _matched(
         widened = above(apart(index) + moved + at_class(moved, index)[:, None], FEW)
         return without(torch.minimum(widened, d + at_class(d, index)[:, None]), index, 0.0)
 
-    return replace(allowances, to_target=matched(towards[0]), to_top=matched(towards[1]))
+    return replace(allowances, to_target=matched(towards[0]), to_top=matched(towards[1]), within=True)

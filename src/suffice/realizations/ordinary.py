@@ -226,10 +226,12 @@ class OrdinaryRows:
             movement = apart(index).mul_(above(1.0, FEW)).add_(wider[:, None])
             torch.minimum(movement, d + at_class(d, index)[:, None], out=movement)
             movement.scatter_(1, index[:, None], 0.0)
-            mass = pi.scatter(1, index[:, None], 0.0).sum(dim=1)
+            mass = at_class(self.head.rest, index)
             ordinary = ordinary & (wider * mass <= _NOTHING * dots(pi, movement))
             found.append(movement)
-        return Placed(allowances=replace(plain.allowances, to_target=found[0], to_top=found[1]), ordinary=ordinary)
+        return Placed(
+            allowances=replace(plain.allowances, to_target=found[0], to_top=found[1], within=True), ordinary=ordinary
+        )
 
 
 def _largest(values: Float[Tensor, "queries classes"]) -> Float[Tensor, " queries"]:

@@ -55,7 +55,8 @@ def ordinary_distances(
     rho = raised.sqrt_()
     away = _away(geometry.nu, order, wide)
     moved = (away + torch.expm1(2 * error) * dots(pi, rho)) * torch.exp(error)
-    peak, top = pi.max(dim=1)
+    top = head.top
+    peak = at_class(pi, top)
     widened = 4 * gamma * size_most * size_most + of_gap
     rough = (peak > DOMINATES) | ~(widened <= NARROW * at_class(rho, top) ** 2)
     rows = rough.nonzero().squeeze(1)

@@ -22,8 +22,9 @@ __all__ = ["RowWidening", "row_widening"]
 _U = unit_roundoff(torch.float64)
 # No squared radius of a row may be off by more than this, relatively ...
 _NARROW = 1e-11
-# ... and features and concentrations are between these: no square or power on the way overflows or underflows.
-_LEAST, _LARGEST = 1e-50, 1e50
+# ... and features and concentrations are between these: no square or power on the way overflows or underflows. (s is
+# below 3e40, and its eighth power is taken, as c_6 r/s^8 and in parts.)
+_LEAST, _LARGEST = 1e-50, 1e40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +58,12 @@ def row_widening(states: States, geometry: Geometry) -> RowWidening:
     k_over_r = (geometry.concentrations / geometry.radii).amax(dim=1)
     # the radius that is meant is at least (1 - relative) r: relative is below 1e-11, and `above` adds 1e-12
     over_r = above((per_k * k_over_r + constant / r_least) * (1 + 3 * _NARROW))
-    over_s = above((per_k * k_over_r.clamp_max(k_most / nu) + constant / nu) * (1 + 3 * _NARROW))
     relative = above(over_r / r_least)
     narrow = (relative <= _NARROW) & (length >= _LEAST) & (length <= _LARGEST)
     if not k_most <= _LARGEST:
         narrow = torch.zeros_like(narrow)
-    least = (r_least * r_least * (1 - relative)).clamp_min(0)
+    s_least = below(torch.sqrt((r_least * r_least * (1 - relative)).clamp_min(0) + nu * nu))
+    over_s = above((per_k * torch.minimum(k_over_r, k_most / s_least) + constant / s_least) * (1 + 3 * _NARROW))
     return RowWidening(
         length=length,
         per_k=per_k,
@@ -72,6 +73,6 @@ def row_widening(states: States, geometry: Geometry) -> RowWidening:
         relative=relative,
         r_least=r_least,
         r_most=r_most,
-        s_least=below(torch.sqrt(least + nu * nu)),
+        s_least=s_least,
         narrow=narrow,
     )

@@ -9,6 +9,7 @@ import torch
 
 from suffice.objectives.linear import HeadStates
 from suffice.pairs.base import Pair
+from suffice.pairs.debye import DebyePair
 from suffice.realizations.analytic import Analytic
 from suffice.realizations.base import Realization
 from suffice.realizations.executed.realization import Execution
@@ -45,13 +46,14 @@ def realization_of(
         raise ValueError(f"Expected scope in {[str(word) for word in Scope]}, but got {scope!r}")
     if given is None:
         given = default_realization(states)
-    if isinstance(given, Realization):
+    # a protocol is looked through member by member: not for the pair that nearly everyone gives
+    if not isinstance(given, DebyePair) and isinstance(given, Realization):
         if scope != Scope.ANALYTIC:
             raise ValueError(
                 f"Expected a pair for scope={scope!r}, but got {type(given).__name__}, which has a scope of its own"
             )
         return given
-    if not isinstance(given, Pair):
+    if not isinstance(given, DebyePair) and not isinstance(given, Pair):
         raise TypeError(
             f"Expected a pair or a realization, but got {type(given).__name__}; for example sf.DebyePair(order=2)"
         )

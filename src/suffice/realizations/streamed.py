@@ -133,7 +133,8 @@ class _Layout:
 class _Kept:
     """Scores and allowances in the layout's places, and what the passes make of them, group by group.
 
-    `scores` become weights relative to the second best score, and then distances.
+    `scores` become weights relative to the second best score, and then distances, and `d` what it is above the least of
+    its group: `moved` and `far_moved` are sums of that.
     """
 
     def __init__(self, states: HeadStates, layout: _Layout) -> None:
@@ -245,6 +246,8 @@ def _softmax(kept: _Kept, picked: _Picked, rows: ClassRows, layout: _Layout) -> 
     for places, groups, run in layout.tiles:
         weights, some = kept.scores[:, places].sub_(second).exp_(), run.stop - run.start
         kept.mass[:, groups] = _by_group(weights).sum(dim=2)
+        # from the least on: a mean of d itself has no digit of a class that has e^-40 of the mass, and all of the range
+        _by_group(kept.d[:, places]).sub_(kept.low[:, groups, None])
         scaled = torch.mul(weights, kept.d[:, places], out=work[:, : weights.shape[1]])
         kept.moved[:, groups] = _by_group(scaled).sum(dim=2)
         sizes += weights[:, -some:] @ in_order[run]
@@ -350,10 +353,10 @@ def _groups(kept: _Kept, picked: _Picked, factor: Tensor, errors: Tensor) -> Gro
 
     def share(moved: Tensor, mass: Tensor) -> Tensor:
         # a mean lies inside of its range, whatever rounding makes of it
-        found = (moved / mass - kept.low) / span
+        found = moved / mass / span
         return torch.where((span > 0) & (mass > 0), found.clamp(0, 1), 1.0)
 
-    mean = torch.where(kept.mass > 0, kept.moved / kept.mass, kept.high)
+    mean = torch.where(kept.mass > 0, kept.low + kept.moved / kept.mass, kept.high)
     gone = picked.groups
 
     def left(x: Tensor, empty: float) -> Tensor:

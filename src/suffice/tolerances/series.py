@@ -23,7 +23,8 @@ _LAST_STEP = 1e-8
 _BELOW = 2e-13
 # Starts further away than this are left to direct evaluation.
 _FARTHEST_START = 0.1
-# Budgets that the series are used for: bounds near them are then far from the subnormal numbers.
+# Budgets that the series are used for: bounds near them are then far from the subnormal numbers. (One
+# below 2^-1024 has an infinite reciprocal, so that no load is below 1; this leaves room on top of that.)
 _LEAST_BUDGET = 2.0**-960
 # The remainders are derived for zeta = 2 b max g <= 1/2.
 _FARTHEST = 0.25

@@ -50,6 +50,19 @@ def test_a_product_over_classes_that_loses_every_small_term() -> None:
     holds(state, 6)
 
 
+@pytest.mark.parametrize(
+    ("dim", "k", "length"), [(64, 1e-23, 1e-24), (128, 1e-23, 1e-24), (64, 2e-23, 0.0), (8, 1e-24, 2e-23)]
+)
+def test_a_squared_radius_that_underflows_in_float32(dim: int, k: float, length: float) -> None:
+    """The executed slope is 0, and all of a gradient of 1e-25 is missing: bounds were once a third of that."""
+    eye = torch.eye(dim, dtype=torch.float64)
+    state = sf.States(sf.ClassBank(eye[:2], [k, k / 2]), length * eye[2:3], [0], 1.0)
+    executed = execute(state, 6, torch.float32)
+    assert (executed.slopes == 0).all()
+    assert actual_errors(state, executed)["gradient"] > 1e-27
+    holds(state, 6)
+
+
 @pytest.fixture
 def two_classes() -> sf.States:
     """A state whose score errors are small beside an error of 1e-3 somewhere else."""

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from suffice.numerics.compensated import safe_length
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import smallest_normal, unit_roundoff
 from suffice.numerics.softmax import at_class
@@ -36,7 +37,8 @@ def distances_from_gradient(
     # hhat_j with the executed slope; the exact one is within this of it
     away = (rows.slope_error * rows.geometry.radii).mul_(above(1 + rows.error.widest))
     size = (bank.concentrations + rows.error.length[:, None]).mul_(slopes)
-    nearest: Tensor = torch.linalg.vector_norm(pulled, dim=1)
+    # as small as 1 - pi_y: its squares may underflow, and nothing else here would notice
+    nearest = safe_length(pulled)
     lost = after * tau + 16 * _TINY * bank.dim * (1 + tau)
     rounded = direction_error(bank.dim) + 16 * _U
     moved = lost + at_class(away, y) + rounded * (at_class(size, y) + nearest)

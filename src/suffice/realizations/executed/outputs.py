@@ -142,7 +142,10 @@ def _slope_error(states: States, executed: Executed, placed: Placed, own: Tensor
     s = torch.sqrt(r * r + nu * nu)
     first, second = ratio_roundings(executed.order, nu, executed.dtype)
     off = u * (first / (nu + s) + second / (s * s)) + 4 * tiny / r.clamp_min(tiny)
-    return _Slopes(size=1 / (nu + s) + own / r.clamp_min(tiny) + off, off=off)
+    size = 1 / (nu + s) + own / r.clamp_min(smallest_normal(r.dtype))
+    # a squared radius below the executed dtype's numbers: its slope is 0, and r is not
+    off = torch.where((executed.slopes == 0) & (r > 0), size, off)
+    return _Slopes(size=size + off, off=off)
 
 
 def _vector_error(

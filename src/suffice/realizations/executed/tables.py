@@ -242,8 +242,9 @@ def _ratios(at: _Range, geometry: _Geometry) -> _Ratios:
     s, v, square, of_r = geometry.s, geometry.v, geometry.square, geometry.of_r
     lead = 1 / (nu + s)
     own = _constant(order, nu) / s ** (order + 2)
-    positive = square > 0
-    a = v * (own + of_r * lead**3) + np.where(positive, 0.0, np.sqrt(of_r) * lead)
+    # a square that is smaller than the executed dtype's numbers is executed as 0
+    positive = square > 4 * at.tiny
+    a = v * (own + of_r * lead**3) + np.where(positive, 0.0, np.sqrt(of_r + 4 * at.tiny) * lead)
     # a positive executed radius is at least k u
     radius = np.where(positive, np.sqrt(square), np.where(at.k_hat > 1e-9, at.k_hat * (u / 4), 0.0))
     first, second = ratio_roundings(order, nu, at.dtype)
