@@ -201,7 +201,8 @@ class _MovedGroups:
             x_low=x_low,
             x_high=x_high,
             fallen=fallen,
-            kept=(groups.pi * (1 - fallen)).sum(dim=1),
+            # not 1 - fallen, which has no digits left where fallen is nearly 1: this is a divisor, from below
+            kept=(groups.pi * torch.exp(groups.mean * -factor)).sum(dim=1),
             grown=grown,
             risen=groups.pi + grown,
             far=(groups.far * _chord(x_low, x_high, groups.far_share)).sum(dim=1),
