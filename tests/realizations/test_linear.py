@@ -249,6 +249,23 @@ def test_an_error_of_the_hidden_vector_reaches_the_gradient_of_the_weights() -> 
         assert (bound <= made.bounds(contract_named(contract)).gradient + 2.1e-3 / states.temperature).all()
 
 
+def test_distances_of_the_weights_are_those_of_the_hidden_vector_in_use() -> None:
+    states = gaussian_states(1, count=3)
+    # short rows: what is unknown of the scores is next to nothing
+    head = sf.LinearHead(1e-9 * states.bank.weight, states.bank.bias)
+    states = sf.HeadStates(head, states.hidden, states.labels, coordinate="weights")
+    off = 0.5 * torch.linalg.vector_norm(states.hidden, dim=1)
+    made = sf.compose(sf.ProductIn(torch.float64, torch.float64), hidden_error=off).at(states)
+    pi = made.head().log_probabilities.exp()
+    ones = torch.ones(3, 1, dtype=torch.float64)
+    # along h, as far as it may be
+    longer = torch.linalg.vector_norm(torch.cat([1.5 * states.hidden, ones], dim=1), dim=1)
+    length = torch.linalg.vector_norm(torch.cat([states.hidden, ones], dim=1), dim=1)
+    apart = torch.linalg.vector_norm(torch.eye(12, dtype=torch.float64) - pi[:, None], dim=2)
+    free = ~states.bank.masked
+    assert (made.distances >= (longer / length)[:, None] * apart)[:, free].all()
+
+
 def test_chunks_and_rows_give_the_same() -> None:
     states = gaussian_states(4, count=9)
     made, some = sf.ExactHead().at(states), torch.tensor([7, 2])

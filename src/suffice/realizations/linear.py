@@ -172,7 +172,9 @@ class RealizedHead(Realized):
     def distances(self) -> Float[Tensor, "queries classes"]:
         """rho_j, from above."""
         if self.states.coordinate == "weights":
-            return weight_distances(self._head)
+            # the vectors in use are (hhat, 1), which may be longer than the unit |(h, 1)|
+            longer = above(1 + self.hidden_error / self._joint, 4)
+            return above(weight_distances(self._head) * longer[:, None], 2)
         return hidden_distances(self.vectors, self.states.bank.masked, self._head)
 
     def head(self, needs: Needs = Needs.NOTHING) -> SoftmaxHead:
