@@ -81,8 +81,9 @@ def outputs(scores: list[arb | None], label: int, own: arb | None = None) -> Out
 
 
 def length(values: list[arb]) -> arb:
+    """Of a ball that has zero in it no root is taken: zero and the largest root are its ends."""
     total = sum((x * x for x in values), arb(0))
-    return arb(total.abs_upper()).sqrt()
+    return total.sqrt() if total > 0 else arb(0).union(arb(total.abs_upper()).sqrt())
 
 
 def _gaps(exact: Outputs, used: Outputs) -> list[arb]:
