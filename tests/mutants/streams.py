@@ -15,6 +15,14 @@ _IN_HEAD = "tests/realizations/test_streamed_head.py::"
 
 MUTANTS = (
     Mutant(
+        name="group-divisor-digits",
+        file=_GROUPED,
+        old="kept=(groups.pi * torch.exp(groups.mean * -factor)).sum(dim=1),",
+        new="kept=(groups.pi * (1 - fallen)).sum(dim=1),",
+        why="a difference from 1 has no digits where nearly nothing is left",
+        kills=(f"{_IN_GROUPED}test_a_divisor_keeps_its_digits_where_nothing_is_left",),
+    ),
+    Mutant(
         name="stream-chord",
         file=_GROUPED,
         old="return torch.addcmul(low, share, high - low)",
@@ -33,7 +41,7 @@ MUTANTS = (
     Mutant(
         name="stream-kept-from-above",
         file=_GROUPED,
-        old="kept=(groups.pi * (1 - fallen)).sum(dim=1),",
+        old="kept=(groups.pi * torch.exp(groups.mean * -factor)).sum(dim=1),",
         new="kept=groups.pi.sum(dim=1),",
         why="what is left of the mass stands below a line: it must be from below",
         kills=(f"{_IN_GROUPED}test_never_below_the_contract",),
