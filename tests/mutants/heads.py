@@ -40,9 +40,9 @@ MUTANTS = (
     ),
     Mutant(
         name="head-infinite-error-stays-infinite",
-        file="realizations/stages.py",
-        old="score_error=unknown.nan_to_num(nan=torch.inf, posinf=torch.inf),",
-        new="score_error=unknown.nan_to_num(nan=torch.inf),",
+        file=_LINEAR,
+        old="error = error.nan_to_num(nan=torch.inf, posinf=torch.inf)",
+        new="error = error.nan_to_num(nan=torch.inf)",
         why="the largest number in place of an infinite error would be a statement",
         kills=("tests/realizations/test_stages.py::test_one_class_that_overflows_leaves_nothing_known",),
     ),
