@@ -1,6 +1,6 @@
 """States of real language models under attack, at full size: certificates and screening against float64 differences.
 
-`python -m tests.attacks.real_heads [STATES.safetensors [COUNT]]`: the 1,024 states that ship, or captured ones (see
+`python -m tests.attacks.real_heads [STATES.safetensors COUNT]`: the 1,024 states that ship, or captured ones (see
 examples/audit_language_model.py). What a realization does to a logit is formed by itself, from what it does to the rows
 or by the program as it runs; probabilities follow from that, not from differences of two large numbers. A result that
 float64 leaves in doubt is looked at in integers.
@@ -49,11 +49,9 @@ class RealTally:
         return "\n".join([told, *self.wrong[:20]])
 
 
-def shipped() -> sf.HeadStates:
-    """The 1,024 states of the built-in language model."""
-    states = next(iter(sf.builtin_collection("language"))).states
-    assert isinstance(states, sf.HeadStates)
-    return states
+def shipped() -> list[sf.HeadStates]:
+    """The 1,024 states of the built-in language model, as they are kept."""
+    return [batch.states for batch in sf.builtin_collection("language")]
 
 
 def captured(path: str, count: int) -> sf.HeadStates:
@@ -109,16 +107,18 @@ def _of_product(head: sf.LinearHead, w: Tensor, rows: Tensor, dtype: torch.dtype
     return errors
 
 
-def attack_real(states: sf.HeadStates, *, told: bool = False) -> RealTally:
+def attack_real(*batches: sf.HeadStates, told: bool = False) -> RealTally:
     """Every case at all of the states, then screening."""
-    tally = RealTally(states=len(states))
-    for case in _cases(states):
-        for part in torch.arange(len(states)).split(64):
-            _one(tally, case, states[part])
-        if told:
-            sys.stdout.write(f"{case.name}: {tally}\n")
-            sys.stdout.flush()
-    _screened(tally, states)
+    tally = RealTally()
+    for states in batches:
+        tally.states += len(states)
+        for case in _cases(states):
+            for part in torch.arange(len(states)).split(64):
+                _one(tally, case, states[part])
+            if told:
+                sys.stdout.write(f"{case.name}: {tally}\n")
+                sys.stdout.flush()
+        _screened(tally, states)
     return tally
 
 
@@ -211,5 +211,5 @@ def _compare(
 
 
 if __name__ == "__main__":
-    asked = captured(sys.argv[1], int(sys.argv[2])) if len(sys.argv) > 1 else shipped()
-    sys.stdout.write(f"{attack_real(asked, told=True)}\n")
+    asked = [captured(sys.argv[1], int(sys.argv[2]))] if len(sys.argv) > 1 else shipped()
+    sys.stdout.write(f"{attack_real(*asked, told=True)}\n")
