@@ -146,3 +146,14 @@ def test_wrong_files_are_refused_in_words(tmp_path: Path) -> None:
     safetensors.torch.save_file({"hidden": good["hidden"]}, path)
     with pytest.raises(sf.CollectionError, match="there is no weight"):
         sf.import_states(path, tmp_path / "c", kind="linear")
+
+
+def test_a_refused_question_leaves_the_folder_free(tmp_path: Path) -> None:
+    """Without labels there is no loss; the question that there is may be asked in the same place."""
+    states = gaussian_states(1, count=3)
+    with sf.CollectionWriter(tmp_path / "c", "made by a test") as writer:
+        writer.add(sf.HeadStates(states.bank, states.hidden), source="test", dataset="heads", run="a", step=0)
+    with pytest.raises(sf.BudgetError, match="labels for budgets on loss"):
+        sf.audit(tmp_path / "c", sf.Budgets(loss=0.1), out=tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+    assert sf.audit(tmp_path / "c", sf.Budgets(prediction=True), out=tmp_path / "a").summary.states == 3

@@ -227,3 +227,15 @@ def test_some_rows_are_those_rows() -> None:
 
 def _fields(head: SoftmaxHead) -> dict[str, object]:
     return {name: getattr(head, name) for name in head.__dataclass_fields__}
+
+
+def test_a_divisor_keeps_its_digits_where_nothing_is_left() -> None:
+    """e^-35 is no whole number of last places of 1: a difference from 1 would be a twentieth too large."""
+    head, _, _ = made(0, 0.0, peaked=0.1)
+    head = replace(head, distances=torch.full_like(head.log_probabilities, 1e-33))
+    wide = torch.full_like(head.log_probabilities, 35.0)
+    allowances = Allowances(d=wide, a=torch.zeros_like(wide))
+    one = torch.ones(ROWS, dtype=torch.float64)
+    ours, theirs = grouped_of(head, allowances).bounds(one), centered_bounds(head, allowances)
+    assert (theirs.gradient < 0.1).all()
+    assert (ours.gradient >= theirs.gradient * (1 - 1e-9)).all()

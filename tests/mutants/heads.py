@@ -23,6 +23,30 @@ _IN_FORMATS = "tests/verify/test_formats.py::"
 
 MUTANTS = (
     Mutant(
+        name="head-other-rows-are-longer",
+        file=_LINEAR,
+        old="return float(self.states.bank.lengths[~self.states.bank.masked].max())",
+        new="return 0.0 * float(self.states.bank.lengths[~self.states.bank.masked].max())",
+        why="rows within b of the stored ones may be outside of what H bounds",
+        kills=(f"{_IN_LINEAR}test_a_tolerance_of_rows_holds_where_the_gradient_binds",),
+    ),
+    Mutant(
+        name="head-longer-hidden-vector",
+        file=_LINEAR,
+        old="longer = above(1 + self.hidden_error / self._joint, 4)",
+        new="longer = above(1 + 0 * self.hidden_error / self._joint, 4)",
+        why="the gradient in the weights has the hidden vector that is in use, which may be longer",
+        kills=(f"{_IN_LINEAR}test_distances_of_the_weights_are_those_of_the_hidden_vector_in_use",),
+    ),
+    Mutant(
+        name="head-infinite-error-stays-infinite",
+        file=_LINEAR,
+        old="error = error.nan_to_num(nan=torch.inf, posinf=torch.inf)",
+        new="error = error.nan_to_num(nan=torch.inf)",
+        why="the largest number in place of an infinite error would be a statement",
+        kills=("tests/realizations/test_stages.py::test_one_class_that_overflows_leaves_nothing_known",),
+    ),
+    Mutant(
         name="head-score-rounding",
         file=_LINEAR,
         old="error = (gamma(head.dim + 3, torch.float64) * size",

@@ -418,8 +418,8 @@ MUTANTS = (
     Mutant(
         name="tolerance-of-all-of-a-budget",
         file=_TOLERANCE,
-        old="inverse = _nowhere_else(invert(family, left), some)",
-        new="inverse = _nowhere_else(invert(family, budgets), some)",
+        old="inverse = _nowhere_else(_inverse(realized, family, left), some)",
+        new="inverse = _nowhere_else(_inverse(realized, family, budgets), some)",
         why="what comes after the scores has its share of a budget",
         kills=_USED_UP,
     ),

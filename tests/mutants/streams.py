@@ -19,6 +19,14 @@ _BELOW = (
 
 MUTANTS = (
     Mutant(
+        name="group-divisor-digits",
+        file=_GROUPED,
+        old="kept=(groups.pi * torch.exp(groups.mean * -factor)).sum(dim=1),",
+        new="kept=(groups.pi * (1 - fallen)).sum(dim=1),",
+        why="a difference from 1 has no digits where nearly nothing is left",
+        kills=(f"{_IN_GROUPED}test_a_divisor_keeps_its_digits_where_nothing_is_left",),
+    ),
+    Mutant(
         name="stream-chord",
         file=_GROUPED,
         old="return torch.addcmul(low, share, high - low)",

@@ -107,3 +107,8 @@ def test_its_record_names_every_part() -> None:
     assert [each["name"] for each in record["steps"]] == ["product", "approximate-exp"]
     assert record["hidden_error"] == 0.25
     assert made.scope == sf.Scope.ANALYTIC
+
+
+def test_words_tell_what_hidden_vectors_are_off() -> None:
+    assert sf.compose(hidden_error=0.25).words == "the head as stored, at hidden vectors that are off by at most 0.25"
+    assert sf.compose(sf.ProductIn(torch.float32)).words == sf.ProductIn(torch.float32).words

@@ -11,6 +11,7 @@ from torch import Tensor
 import suffice as sf
 from suffice.contracts.registry import contract_named
 from suffice.realizations.linear import head_scores
+from tests.attacks.heads import hard_states
 from tests.reference.heads import exact_head
 from tests.support.moved_heads import FAMILIES, MovedRows, adversarial_states, errors_of, gaussian_states
 
@@ -151,6 +152,29 @@ def test_tolerances_keep_budgets(family: str, contract: str) -> None:
                 assert errors.gradient <= 0.3
 
 
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_a_tolerance_of_rows_holds_where_the_gradient_binds(contract: str) -> None:
+    """Rows that move may become longer than those that H was formed of: 4% too much at b* = 0.23, once."""
+    for states in (hard_states("two classes", 1), hard_states("two classes", 3), hard_states("saturated", 2)):
+        size = 1e-3 * states.bank.lengths.max() / states.temperature * torch.logspace(0, 3, len(states))
+        budgets = sf.Budgets(gradient=size)
+        found = sf.tolerance(states, budgets, contract=contract, family="weights")
+        assert (found.b > 0).all()
+        assert (found.upper > found.b).all()
+        worst = 0.0
+        w, tau = states.bank.weight.double(), states.temperature[:, None]
+        for n in range(len(states)):
+            p = torch.softmax((states.hidden[n] @ w.T + states.bank.bias) / tau[n], dim=0)
+            own = torch.nn.functional.one_hot(states.labels[n], len(w))
+            step = torch.nn.functional.normalize(states.hidden[n], dim=0)
+            for sign in (1 - 2 * own, 2 * own - 1):
+                rows = w + found.b[n] * (sign * torch.linalg.vector_norm(w, dim=1))[:, None] * step
+                moved = torch.softmax((states.hidden[n] @ rows.T + states.bank.bias) / tau[n], dim=0)
+                error = torch.linalg.vector_norm((moved - own) @ rows - (p - own) @ w) / tau[n]
+                worst = max(worst, float(error / size[n]))
+        assert 0.5 < worst <= 1
+
+
 def _with_scores(made: sf.RealizedHead, scores: Tensor) -> sf.RealizedHead:
     return sf.RealizedHead(made.states, scores, made.d)
 
@@ -223,6 +247,23 @@ def test_an_error_of_the_hidden_vector_reaches_the_gradient_of_the_weights() -> 
         bound = given.bounds(contract_named(contract)).gradient
         assert (bound >= pull * 1e-3 / states.temperature).all()
         assert (bound <= made.bounds(contract_named(contract)).gradient + 2.1e-3 / states.temperature).all()
+
+
+def test_distances_of_the_weights_are_those_of_the_hidden_vector_in_use() -> None:
+    states = gaussian_states(1, count=3)
+    # short rows: what is unknown of the scores is next to nothing
+    head = sf.LinearHead(1e-9 * states.bank.weight, states.bank.bias)
+    states = sf.HeadStates(head, states.hidden, states.labels, coordinate="weights")
+    off = 0.5 * torch.linalg.vector_norm(states.hidden, dim=1)
+    made = sf.compose(sf.ProductIn(torch.float64, torch.float64), hidden_error=off).at(states)
+    pi = made.head().log_probabilities.exp()
+    ones = torch.ones(3, 1, dtype=torch.float64)
+    # along h, as far as it may be
+    longer = torch.linalg.vector_norm(torch.cat([1.5 * states.hidden, ones], dim=1), dim=1)
+    length = torch.linalg.vector_norm(torch.cat([states.hidden, ones], dim=1), dim=1)
+    apart = torch.linalg.vector_norm(torch.eye(12, dtype=torch.float64) - pi[:, None], dim=2)
+    free = ~states.bank.masked
+    assert (made.distances >= (longer / length)[:, None] * apart)[:, free].all()
 
 
 def test_chunks_and_rows_give_the_same() -> None:

@@ -195,3 +195,26 @@ def test_bad_input_in_our_words() -> None:
         screen.at(sf.HeadStates(sf.LinearHead(2 * torch.eye(4)), good))
     with pytest.raises(TypeError, match="Expected HeadStates"):
         screen.at(good)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"block": 0}, "block to be a positive integer"),
+        ({"block": -2}, "block to be a positive integer"),
+        ({"block": 1.5}, "block to be a positive integer"),
+        ({"deflate": 1.5, "calibration": torch.ones(1, 3)}, "deflate between 0 and 3"),
+        ({"deflate": "a", "calibration": torch.ones(1, 3)}, "deflate between 0 and 3"),
+        ({"scheme": None}, "tensor of floats, but got NoneType"),
+        ({"scheme": torch.zeros(5, 3, dtype=torch.int8)}, "tensor of floats, but got torch.int8"),
+    ],
+)
+def test_more_bad_input_in_our_words(given: dict[str, Any], words: str) -> None:
+    head = sf.LinearHead(torch.eye(5)[:, :3].contiguous())
+    with pytest.raises((TypeError, ValueError), match=words):
+        sf.Quantized(head, **{"scheme": "int8", **given})
+
+
+def test_a_loss_needs_labels() -> None:
+    with pytest.raises(ValueError, match="one label for each hidden vector"):
+        sf.Quantized(sf.LinearHead(torch.eye(3)), "int8").loss(torch.ones(2, 3), None, budget=0.1)

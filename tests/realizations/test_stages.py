@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import torch
 
+import suffice as sf
+from suffice.realizations.linear import head_scores
 from suffice.realizations.stages import exact_stage, finished, logits_of, with_unknown
 from tests.support.moved_heads import gaussian_states
 
@@ -57,3 +59,15 @@ def test_what_is_not_finite_is_unknown() -> None:
         wrong = getattr(stage, field).clone()
         wrong[1, 2] = torch.nan
         assert finished(replace(stage, **{field: wrong})).unknown.tolist() == [False, True, False]
+
+
+def test_one_class_that_overflows_leaves_nothing_known() -> None:
+    """An infinite allowance stays one: the largest number in its place would be a statement."""
+    head = sf.LinearHead(torch.tensor([[1.0], [2.0], [70.0]], dtype=torch.float64))
+    states = sf.HeadStates(head, torch.tensor([[1000.0], [1.0]], dtype=torch.float64), [0, 1])
+    for steps in ((sf.RoundedLogits(torch.float16),), (sf.ProductIn(torch.float16), sf.RoundedLogits(torch.float16))):
+        made = sf.compose(*steps).at(states)
+        assert made.unknown.tolist() == [True, False]
+    far = sf.HeadStates(sf.LinearHead(torch.tensor([[1.0], [1e200]], dtype=torch.float64)), [[1e150]], [0])
+    assert torch.isinf(head_scores(far).error[0, 1])
+    assert sf.ExactHead().at(far).unknown.all()

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Container, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,18 @@ class Ledger:
                 )
         self.results.mkdir(parents=True, exist_ok=True)
         clear_partials(folder, "results", "bad")
-        if not path.exists():
+        self.began = not path.exists()
+        if self.began:
             write_whole(path, (json.dumps(header, indent=1) + "\n").encode())
+
+    def withdraw(self) -> None:
+        """Leave nothing of a question that was refused before anything was found: the folder is free for another."""
+        if not self.began or self.written or any(self.results.iterdir()):
+            return
+        remove(self.folder / _HEADER)
+        with suppress(OSError):
+            self.results.rmdir()
+            self.folder.rmdir()
 
     def done(self, batch: Batch) -> bool:
         """Whether this batch was finished by an earlier run."""

@@ -21,6 +21,7 @@ from suffice.audits.engines import ENGINES, Shared
 from suffice.audits.ledger import Ledger, read_results, read_tables
 from suffice.audits.plan import Plan
 from suffice.audits.summary import AuditSummary, Spread, summarize_results
+from suffice.budgets import BudgetError
 from suffice.numerics.shown import card
 from suffice.store.reader import BadRow, Batch, Collection
 from suffice.store.remote import fetch_all, local_path, shown
@@ -146,7 +147,11 @@ def run_audit(
 
     batches = result_batches(collection, skip_bad=skip_bad, note=ledger.note_bad)
     shared = None if ledger.shared is None else Shared(ledger.shared, lambda batch: tick(len(batch)))
-    ENGINES[engine](_unfinished(batches, ledger, tick), plan, finish, ray_address, shared)
+    try:
+        ENGINES[engine](_unfinished(batches, ledger, tick), plan, finish, ray_address, shared)
+    except BudgetError:
+        ledger.withdraw()
+        raise
     # what workers have written
     fetch_all(out)
     results = _shown(read_results(out, judged=True, ours=ledger.written), each)

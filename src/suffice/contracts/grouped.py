@@ -201,7 +201,7 @@ class _MovedGroups:
             x_low=x_low,
             x_high=x_high,
             fallen=fallen,
-            # an exponential of its own: past a movement of 1 the difference 1 - y cancels
+            # not 1 - fallen, which has no digits left where fallen is nearly 1: this is a divisor, from below
             kept=(groups.pi * torch.exp(groups.mean * -factor)).sum(dim=1),
             grown=grown,
             risen=groups.pi + grown,

@@ -290,6 +290,14 @@ class Realized(ABC):
 
         return self._once("unit", contract, form)
 
+    @property
+    def unit_reach(self) -> float:
+        """How far, a unit of b, the other side's class-gradient vectors may be outside of what H bounds.
+
+        Zero where H bounds the vectors of every objective that the unit family is about.
+        """
+        return 0.0
+
     def sensitivity(self, contract: Contract) -> Sensitivity:
         """How fast the bounds grow along the unit family, to first order."""
         return self.unit_family(contract).slopes()

@@ -50,8 +50,10 @@ class Composed:
 
     @property
     def words(self) -> str:
-        """All of them."""
-        return ", ".join(step.words for step in self.steps)
+        """All of them, and how far the hidden vectors may be off."""
+        steps = ", ".join(step.words for step in self.steps) or "the head as stored"
+        off = float(torch.as_tensor(self.hidden_error).max())
+        return f"{steps}, at hidden vectors that are off by at most {off:g}" if off else steps
 
     def record(self) -> dict[str, Any]:
         """Their records, in order; an error of the hidden vector that differs from state to state by its largest."""

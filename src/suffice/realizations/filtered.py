@@ -301,6 +301,11 @@ class FilteredRealized(Realized):
         other.made = self.made.of_family(family)
         return other
 
+    @property
+    def unit_reach(self) -> float:
+        """That of what is filtered."""
+        return self.made.unit_reach
+
     def refuse(self, budgets: Budgets) -> None:
         """What is filtered knows what there is a bound for; a class that is cut off has no finite divergence."""
         self.made.refuse(budgets)

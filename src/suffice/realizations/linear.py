@@ -72,7 +72,8 @@ def head_scores(states: HeadStates, rows: ClassRows | None = None) -> HeadScores
     error = (gamma(head.dim + 3, torch.float64) * size + (head.dim + 2) * _TINY) * per[:, None] + _TINY
     error = above(error, 16)
     # an infinity times zero is not known, and a masked class is known
-    return HeadScores(scores=scores, error=torch.where(head.masked, 0.0, error.nan_to_num(nan=torch.inf)))
+    error = error.nan_to_num(nan=torch.inf, posinf=torch.inf)
+    return HeadScores(scores=scores, error=torch.where(head.masked, 0.0, error))
 
 
 class RealizedHead(Realized):
@@ -171,7 +172,9 @@ class RealizedHead(Realized):
     def distances(self) -> Float[Tensor, "queries classes"]:
         """rho_j, from above."""
         if self.states.coordinate == "weights":
-            return weight_distances(self._head)
+            # the vectors in use are (hhat, 1), which may be longer than the unit |(h, 1)|
+            longer = above(1 + self.hidden_error / self._joint, 4)
+            return above(weight_distances(self._head) * longer[:, None], 2)
         return hidden_distances(self.vectors, self.states.bank.masked, self._head)
 
     def head(self, needs: Needs = Needs.NOTHING) -> SoftmaxHead:
@@ -210,6 +213,13 @@ class RealizedHead(Realized):
             nothing = lengths
         a = self._ratios(nothing) if states.coordinate == "hidden" else torch.zeros_like(d)
         return Allowances(d=torch.where(masked, 0.0, d), a=a)
+
+    @property
+    def unit_reach(self) -> float:
+        """max |w_j| for the weights' family: it is about heads with other rows, and H is that of the stored ones."""
+        if self.family != "weights" or self.states.coordinate != "hidden":
+            return 0.0
+        return float(self.states.bank.lengths[~self.states.bank.masked].max())
 
     def refuse(self, budgets: Budgets) -> None:
         """Without labels there is neither a loss nor its gradient."""

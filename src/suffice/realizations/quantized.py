@@ -97,8 +97,10 @@ class Quantized:
         self.block = group if block is None else block
         self.deflate = deflate
         self.calibration = None if calibration is None else _hidden(head, calibration, "calibration")
-        if deflate < 0 or deflate > head.dim:
-            raise ValueError(f"Expected deflate between 0 and {head.dim}, the dimension, but got {deflate}")
+        if not _is_count(deflate) or not 0 <= deflate <= head.dim:
+            raise ValueError(f"Expected deflate between 0 and {head.dim}, the dimension, but got {deflate!r}")
+        if block is not None and not (_is_count(block) and block >= 1):
+            raise ValueError(f"Expected block to be a positive integer or None, but got {block!r}")
         if deflate and self.calibration is None:
             raise ValueError("Expected calibration vectors, whose principal directions deflate, but got none")
         self.rows: ClassRows
@@ -106,6 +108,9 @@ class Quantized:
             self.scheme = scheme
             self.rows = quantize(head, scheme, group)
         else:
+            if not isinstance(scheme, Tensor) or not scheme.is_floating_point():
+                found = scheme.dtype if isinstance(scheme, Tensor) else type(scheme).__name__
+                raise TypeError(f"Expected a scheme by name, or quantised rows as a tensor of floats, but got {found}")
             finite("quantised rows", scheme)
             if scheme.shape != head.weight.shape:
                 shape = tuple(head.weight.shape)
@@ -274,6 +279,8 @@ class Quantized:
         A budget below what float64 can tell raises.
         """
         h = _hidden(self.head, hidden)
+        if labels is None:
+            raise ValueError("Expected one label for each hidden vector, but got None")
         states = HeadStates(self.head, h, labels, temperature)
         limit = positive_each("budget", budget, hidden=h)
         parts = []
@@ -291,6 +298,10 @@ class Quantized:
             )
         rows = torch.cat([x.exact_rows for x in parts])
         return ScreenedLoss(value=value, bound=bound, exact_rows=rows, certified=certified)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _hidden(head: LinearHead, value: Real, name: str = "hidden") -> Float[Tensor, "queries dim"]:

@@ -65,7 +65,8 @@ class ProductIn:
 
     Rows and hidden vectors are rounded to nearest in `dtype` (nothing happens to numbers that have its digits already),
     their products are added up in `accumulate`, float32 or float64, fused or not, in any order and blocking; the bias
-    is added there too. Gradients use the rounded rows. What overflows is not certified.
+    is added there too. Gradients use the rounded rows. What overflows is not certified. What deflated rows add to the
+    logits is no part of this product: it stays as it is, in exact arithmetic.
 
     >>> ProductIn(torch.bfloat16).words
     'a product of bfloat16 inputs, added up in float32 in any order'

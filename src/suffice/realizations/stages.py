@@ -100,10 +100,10 @@ def finished(stage: Stage) -> RealizedHead:
     made = RealizedHead(
         states,
         scores,
-        d.nan_to_num(nan=torch.inf),
+        d.nan_to_num(nan=torch.inf, posinf=torch.inf),
         vectors=stage.rows,
         a=stage.row_error,
-        score_error=unknown.nan_to_num(nan=torch.inf),
+        score_error=unknown.nan_to_num(nan=torch.inf, posinf=torch.inf),
         hidden_error=stage.hidden_error,
     )
     if bool(stage.loss_error.any()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ from torch import Tensor
 from suffice.budgets import Budgets, check_budgets
 from suffice.contracts.base import Contract
 from suffice.contracts.bounds import Bounds
+from suffice.contracts.family import Family
 from suffice.contracts.registry import contract_named
 from suffice.contracts.sensitivity import Sensitivity, first_order
+from suffice.numerics.outward import above, below
 from suffice.numerics.records import joined
 from suffice.numerics.shown import card, counts, quantiles
 from suffice.objectives.base import Objective
@@ -101,7 +103,7 @@ def tolerance_of(realized: Realized, budgets: Budgets, contract: Contract) -> To
     realized = realized.asked(budgets)
     family = realized.unit_family(contract)
     left, some = realized.left(budgets)
-    inverse = _nowhere_else(invert(family, left), some)
+    inverse = _nowhere_else(_inverse(realized, family, left), some)
     unbounded = torch.isinf(inverse.rejected).numpy(force=True)
     zero = (inverse.rejected == 0).numpy(force=True)
     binding = np.asarray([*budgets.names, "none"])[inverse.binding.numpy(force=True)]
@@ -112,6 +114,38 @@ def tolerance_of(realized: Realized, budgets: Budgets, contract: Contract) -> To
         status=np.where(unbounded, Outcome.UNBOUNDED, np.where(zero, Outcome.ZERO, Outcome.BOUNDED)),
         first_order=first_order_tolerance(realized.sensitivity(contract), budgets),
     )
+
+
+def _inverse(realized: Realized, family: Family, budgets: Budgets) -> Inverse:
+    """The inverse of the unit family; of less of the gradient's budget where the other side's vectors may be longer.
+
+    They are within H + b R, R = `unit_reach`, which adds 2 b R TV to the gradient's bound (docs/theory, 9.4). At the
+    first inverse, or below it where that is much, it is set aside; no smaller b needs more.
+    """
+    found = invert(family, budgets)
+    reach = realized.unit_reach
+    if reach == 0 or budgets.gradient is None:
+        return found
+    limit = budgets.limits(found.accepted)["gradient"]
+    cap, scale = found.accepted, above(2 * reach * realized.head().gradient_scale, 4)
+
+    def more(b: Tensor) -> Tensor:
+        moved = above(b * family.at(b, frozenset({"probability"})).probability.clamp_max(1) * scale, 4)
+        # of a row of which nothing is known nothing was accepted
+        return torch.where(b > 0, moved, 0.0)
+
+    aside = more(cap)
+    while bool((wide := ~(aside <= limit / 2)).any()):
+        cap = torch.where(wide, cap / 2, cap)
+        aside = more(cap)
+    rest = below(limit, 4) - aside
+    found = invert(family, replace(budgets, gradient=below(rest, 4)))
+    accepted = torch.minimum(found.accepted, cap)
+    # past the cap nothing is accepted, though nothing there is known to break a budget
+    rejected = torch.where(found.accepted > cap, torch.nextafter(cap, torch.full_like(cap, torch.inf)), found.rejected)
+    gradient = budgets.names.index("gradient")
+    binding = torch.where(found.accepted > cap, gradient, found.binding)
+    return replace(found, accepted=accepted, rejected=rejected, binding=binding)
 
 
 def headroom(

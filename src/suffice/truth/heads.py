@@ -61,7 +61,8 @@ def gradient_of(rows: ClassRows, realized: RealizedHead, labels: Int[Tensor, " q
     # what underflows: a probability, a product, a term of the sum
     lost = 8 * _TINY * count * rows.dim * (1 + radii.max())
     radius = above((relative * torch.exp(head.log_error) * size + lost) / states.temperature + _TINY, count + 32)
-    return Gradient(value=total / states.temperature[:, None], radius=radius.nan_to_num(nan=torch.inf))
+    radius = radius.nan_to_num(nan=torch.inf, posinf=torch.inf)
+    return Gradient(value=total / states.temperature[:, None], radius=radius)
 
 
 @dataclass(frozen=True, slots=True)
