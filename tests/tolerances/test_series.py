@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,6 +40,9 @@ class Quadratic:
     def slopes(self) -> dict[str, Scalars]:
         one = np.ones_like(self.curve)
         return {"loss": one, "probability": one, "gradient": 3 * one}
+
+    def magnified(self) -> Scalars:
+        return np.full_like(self.curve, 6.0)
 
     def usable(self) -> Flags:
         return self.curve >= 0
@@ -126,9 +130,9 @@ def test_direct_evaluation_agrees_on_both_ends() -> None:
     assert judged > 30
 
 
-def _row_settled(contract: str, log_pi: Tensor, unit: sf.Allowances, budgets: sf.Budgets, **head: Tensor) -> bool:
+def _row_settled(contract: str, log_pi: Tensor, unit: sf.Allowances, budgets: sf.Budgets, **head: Any) -> bool:
     """Whether the series settle the one row of a head; b* must be what direct evaluation accepts in any case."""
-    usual = {"gradient_scale": _of(1.0), "distances": torch.ones_like(log_pi)} | head
+    usual: dict[str, Any] = {"gradient_scale": _of(1.0), "distances": torch.ones_like(log_pi)} | head
     family = SoftmaxFamily(
         contract=contract_named(contract),
         head=sf.SoftmaxHead(log_probabilities=log_pi, target=torch.tensor([0]), **usual),
@@ -157,11 +161,12 @@ def test_a_distance_is_not_lost_with_its_probability(last: float) -> None:
     assert not _row_settled("centered", log_pi, unit, budgets, distances=_of(1e-40, 1e-40, 1e300)[None])
 
 
-def test_a_ratio_allowance_is_not_lost_with_its_probability() -> None:
+@pytest.mark.parametrize("contract", ["conditioned", "centered"])
+def test_a_ratio_allowance_is_not_lost_with_its_probability(contract: str) -> None:
     log_pi, d = _of(_HALVES, _HALVES, -760.0)[None], 1e-40 * _ONES
     budgets = sf.Budgets(gradient=1e-42)
-    assert _row_settled("conditioned", log_pi, sf.Allowances(d=d, a=0 * d), budgets)
-    assert not _row_settled("conditioned", log_pi, sf.Allowances(d=d, a=_of(0.0, 0.0, 1e300)[None]), budgets)
+    assert _row_settled(contract, log_pi, sf.Allowances(d=d, a=0 * d), budgets)
+    assert not _row_settled(contract, log_pi, sf.Allowances(d=d, a=_of(0.0, 0.0, 1e300)[None]), budgets)
 
 
 @pytest.mark.parametrize("contract", ["conditioned", "centered"])
@@ -172,6 +177,21 @@ def test_budgets_among_the_subnormal_numbers(contract: str) -> None:
     unit = sf.Allowances(d=_of(size, size)[None], a=_of(0.0, 0.0)[None])
     assert _row_settled(contract, log_pi, unit, sf.Budgets(gradient=2.0**-300), gradient_scale=_of(1e-60))
     assert not _row_settled(contract, log_pi, unit, sf.Budgets(gradient=2.0**-1074), gradient_scale=_of(1e-300))
+
+
+@pytest.mark.parametrize(
+    ("contract", "scale", "h_bound"), [("conditioned", 200, 0), ("centered", 200, 0), ("centered", 100, 100)]
+)
+def test_budgets_that_are_subnormal_before_the_scale(contract: str, scale: int, h_bound: int) -> None:
+    """A gradient's budget of 1e-263 over a temperature of 1e-60 is met by total variations of two subnormal steps.
+
+    The numbers are such that the last point of the secant method lies at one of these steps: 43% past the budget.
+    """
+    log_pi, ones = _of(_HALVES, _HALVES)[None], torch.ones(1, 2, dtype=torch.float64)
+    unit, steps = sf.Allowances(d=1.37 * 2.0**-74 * ones, a=0 * ones), float.fromhex("0x1.0d4f2f29e7d0ap+1")
+    head = {"gradient_scale": _of(2.0**scale), "h_bound": 2.0**h_bound, "distances": 2.0 ** (h_bound + 1) * ones}
+    assert not _row_settled(contract, log_pi, unit, sf.Budgets(gradient=steps * 2.0**-874), **head)
+    assert _row_settled(contract, log_pi, unit, sf.Budgets(gradient=2.0**-740), **head)
 
 
 def test_probabilities_that_do_not_add_up_to_one() -> None:
