@@ -75,14 +75,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "error = above(moved + formula + (_U * largest + 4 * _TINY), FEW)",
         "error = above(moved + formula, FEW)",
         "the sum with a bias is rounded",
-        _SCORES,
+        (f"{_TESTS}test_scores_that_are_all_bias",),
     ),
     _rows(
         "log-error-softmax",
         "torch.inf, 2 * error + rounding)",
         "torch.inf, 2 * error)",
         "the softmax of exact scores is rounded",
-        _HEAD,
+        (f"{_TESTS}test_scores_that_are_equal",),
     ),
     _rows(
         "log-error-scores",

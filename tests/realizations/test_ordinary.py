@@ -225,6 +225,34 @@ def test_log_probabilities_are_within_their_error(order: int) -> None:
                     assert abs(arb(head.probabilities[0, j].item()).log() - found) <= error + arb(2.0**-49)
 
 
+def test_scores_that_are_all_bias() -> None:
+    """Short features: what a bias is added to is below the rounding of that sum."""
+    g = torch.Generator().manual_seed(0)
+    eye, worst = torch.eye(16, dtype=torch.float64), 0.0
+    for _ in range(10):
+        biases = 1000 * torch.rand(12, generator=g, dtype=torch.float64)
+        state = sf.States(sf.ClassBank(eye[:12], torch.ones(12), biases), 1e-5 * eye[12:13], [0], 1.0)
+        with ctx.workprec(BITS):
+            off, left, largest = _score_errors(_rows(state, sf.DebyePair()), states_of(state)[0].at(BITS))
+        assert off <= left
+        worst = max(worst, off / (2.0**-53 * largest))
+    assert worst > 0.3
+
+
+def test_scores_that_are_equal() -> None:
+    """Features of 1e-30: the sum of 2,003 exponentials and its logarithm are all that is rounded."""
+    g = torch.Generator().manual_seed(0)
+    mu = torch.nn.functional.normalize(torch.randn(2003, 16, generator=g, dtype=torch.float64), dim=1)
+    bank = sf.ClassBank(mu, torch.ones(2003))
+    rows = _rows(sf.States(bank, 1e-30 * torch.eye(16, dtype=torch.float64)[:1], [0], 1.0), sf.DebyePair())
+    head = rows.head
+    assert bool(rows.narrow)
+    assert head.log_error is not None
+    with ctx.workprec(200):
+        off = abs(arb(head.log_probabilities[0, 0].item()) + arb(2003).log())
+        assert 1e-20 < off <= arb(head.log_error.item())
+
+
 def test_they_are_those_of_classes_to_a_billionth() -> None:
     """Nowhere much above what is widened class by class, in the rows that are said to be ordinary."""
     seen = 0

@@ -180,7 +180,7 @@ def test_budgets_among_the_subnormal_numbers(contract: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("contract", "scale", "h_bound"), [("conditioned", 200, 0), ("centered", 200, 0), ("centered", 100, 100)]
+    ("contract", "scale", "h_bound"), [("conditioned", 200, 0), ("centered", 200, 0), ("centered", 0, 150)]
 )
 def test_budgets_that_are_subnormal_before_the_scale(contract: str, scale: int, h_bound: int) -> None:
     """A gradient's budget of 1e-263 over a temperature of 1e-60 is met by total variations of two subnormal steps.
@@ -190,8 +190,9 @@ def test_budgets_that_are_subnormal_before_the_scale(contract: str, scale: int, 
     log_pi, ones = _of(_HALVES, _HALVES)[None], torch.ones(1, 2, dtype=torch.float64)
     unit, steps = sf.Allowances(d=1.37 * 2.0**-74 * ones, a=0 * ones), float.fromhex("0x1.0d4f2f29e7d0ap+1")
     head = {"gradient_scale": _of(2.0**scale), "h_bound": 2.0**h_bound, "distances": 2.0 ** (h_bound + 1) * ones}
-    assert not _row_settled(contract, log_pi, unit, sf.Budgets(gradient=steps * 2.0**-874), **head)
-    assert _row_settled(contract, log_pi, unit, sf.Budgets(gradient=2.0**-740), **head)
+    subnormal = sf.Budgets(gradient=steps * 2.0 ** (scale + h_bound - 1074))
+    assert not _row_settled(contract, log_pi, unit, subnormal, **head)
+    assert _row_settled(contract, log_pi, unit, sf.Budgets(gradient=2.0 ** (scale + h_bound - 940)), **head)
 
 
 def test_probabilities_that_do_not_add_up_to_one() -> None:
