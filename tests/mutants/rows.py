@@ -29,6 +29,14 @@ _RHO = tuple(
 _MOVED = tuple(f"{_OF_DISTANCES}test_distances_move_with_slopes_and_probabilities[{bias}]" for bias in (0.5, 5.0))
 
 
+_ANALYTIC = "realizations/analytic.py"
+_BOTH_KINDS = (f"{_TESTS}test_what_is_not_ordinary_is_formed_by_class",)
+
+
+def _analytic(name: str, old: str, new: str, why: str, kills: tuple[str, ...] = _BOTH_KINDS) -> Mutant:
+    return Mutant(name=f"rows-{name}", file=_ANALYTIC, old=old, new=new, why=why, kills=kills)
+
+
 def _rows(name: str, old: str, new: str, why: str, kills: tuple[str, ...]) -> Mutant:
     return Mutant(name=f"rows-{name}", file=_ROWS, old=old, new=new, why=why, kills=kills)
 
@@ -259,5 +267,50 @@ MUTANTS: tuple[Mutant, ...] = (
         "beside = 0 * away",
         "the vectors that are combined are off",
         _MOVED,
+    ),
+    _analytic(
+        "others-head",
+        "return made.head if others is None else _put_head(made.head, others[0], others[1].head)",
+        "return made.head",
+        "rows that are not narrow hold nothing",
+    ),
+    _analytic(
+        "others-log-error",
+        "log_error=head.log_error.index_put((rows,), others.log_error)",
+        "log_error=head.log_error",
+        "rows that are not narrow hold nothing",
+    ),
+    _analytic(
+        "others-distances",
+        "made.distances if others is None else made.distances.index_put((others[0],), others[1].distances)",
+        "made.distances",
+        "rows that are not narrow hold nothing",
+    ),
+    _analytic(
+        "others-allowances",
+        "return placed.allowances.put(rows, form(each, self.top[rows]))",
+        "return placed.allowances",
+        "rows that are not ordinary hold nothing",
+    ),
+    _analytic(
+        "part-unit",
+        'vars(part)["_unit"] = Allowances(d=unit.d[rows], a=unit.a[rows])',
+        'vars(part)["_unit"] = Allowances(d=unit.d[: len(part.outside)], a=unit.a[: len(part.outside)])',
+        "the allowances of other rows",
+        (f"{_TESTS}test_some_rows_are_those_rows",),
+    ),
+    _analytic(
+        "part-outside",
+        "self.geometry[rows], self.outside[rows], kept)",
+        "self.geometry[rows], 0 * self.outside[rows] > 0, kept)",
+        "nothing is known of rows whose squares overflow",
+        (f"{_TESTS}test_some_rows_are_those_rows",),
+    ),
+    _analytic(
+        "any-length",
+        "outside = ~(feature_lengths(states) <= _LARGEST_LENGTH)",
+        "outside = ~(feature_lengths(states) <= torch.inf)",
+        "squares of such numbers overflow",
+        ("tests/realizations/test_analytic.py::test_rows_that_overflow_are_unknown",),
     ),
 )

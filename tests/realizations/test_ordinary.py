@@ -300,6 +300,22 @@ def test_what_is_not_ordinary_is_formed_by_class() -> None:
             assert torch.equal(realized.head().log_error[i], kept.head.log_error[0])
 
 
+def test_some_rows_are_those_rows() -> None:
+    """Parts of what is realized, also after its unit family is formed: what those states alone have."""
+    whole = ordinary_states(2)
+    far = torch.tensor([1.0, 1.0, 1e200, 1.0], dtype=torch.float64)
+    states = sf.States(whole.bank, whole.features * far[:, None], whole.labels, whole.temperature)
+    realized, rows = realize_contrastive(states, sf.DebyePair()), torch.tensor([3, 1, 2])
+    for _ in range(2):
+        part, alone = realized.part(rows), realize_contrastive(states[rows], sf.DebyePair())
+        for ours, theirs in ((part.own(), alone.own()), (part.unit(), alone.unit())):
+            assert torch.equal(ours.d, theirs.d)
+            assert torch.equal(ours.a, theirs.a)
+        assert torch.equal(part.head().log_error, alone.head().log_error)
+        assert part.head().known.tolist() == [True, True, False]
+        realized.unit()
+
+
 def test_where_there_is_none() -> None:
     """Other envelopes, other pairs, and dimensions below six."""
     states = ordinary_states(2)
