@@ -10,9 +10,13 @@ from torch import Tensor
 
 import suffice as sf
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
-from suffice.contracts.centered import centered_bounds
+from suffice.contracts.centered import centered_bounds, centered_in_logs
+from suffice.contracts.centered_series import CenteredSeries
 from suffice.contracts.conditioned import conditioned_bounds
 from suffice.contracts.geometry import geometry_bounds
+from suffice.contracts.registry import contract_named
+from suffice.realizations.analytic import Analytic
+from suffice.tolerances.invert import invert_directly
 from tests.reference.states import random_states
 
 PAIR = sf.DebyePair(order=2)
@@ -29,7 +33,14 @@ def test_a_margin_that_is_used_up_certifies_nothing() -> None:
     assert bounds.prediction.tolist() == [True, False, False, False]
 
 
-@pytest.mark.parametrize("contract", CONTRACTS)
+EVALUATORS = {
+    **CONTRACTS,
+    "centered in logarithms": centered_in_logs,
+    "centered by series": lambda head, allowances: CenteredSeries(head, allowances).at_one()[0],
+}
+
+
+@pytest.mark.parametrize("contract", EVALUATORS)
 def test_the_margin_is_known_up_to_the_rounding_of_scores(contract: str) -> None:
     """Two log-probabilities 1e-3 apart, each off by up to 4e-4: 2e-4 are left, or nothing at 6e-4."""
 
@@ -42,7 +53,7 @@ def test_the_margin_is_known_up_to_the_rounding_of_scores(contract: str) -> None
             log_error=_row(log_error),
         )
         allowances = Allowances(d=torch.full((1, 2), d, dtype=torch.float64), a=torch.zeros(1, 2, dtype=torch.float64))
-        found: Bounds = CONTRACTS[contract](head, allowances)
+        found: Bounds = EVALUATORS[contract](head, allowances)
         return found.margin_use.item()
 
     assert use(6e-4, 1e-9) == math.inf
@@ -65,3 +76,20 @@ def test_a_budget_that_is_the_bound_itself(contract: str, scope: str, name: str)
         missed = sf.certify(states, sf.Budgets(**{name: less}), PAIR, contract, scope=scope)
         assert not missed.certified.any()
         assert (missed.headroom < 1).all()
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_one_is_a_bracket_point_of_the_search_itself(contract: str) -> None:
+    """Where no series and no aim settles a row: accepted from 1 on, or rejected there, without another word."""
+    for seed in (3, 8, 9):
+        realized = Analytic(PAIR).at(random_states(seed, 6, [(7, 64)]))
+        family = realized.own_family(contract_named(contract))
+        bounds = realized.bounds(contract_named(contract))
+        for name in ("loss", "gradient"):
+            bound = getattr(bounds, name)
+            met = invert_directly(family, sf.Budgets(**{name: bound}), bounds)
+            assert (met.accepted >= 1).all()
+            less = torch.nextafter(bound, torch.zeros_like(bound))
+            missed = invert_directly(family, sf.Budgets(**{name: less}), bounds)
+            assert (missed.accepted < 1).all()
+            assert (missed.rejected <= 1).all()
