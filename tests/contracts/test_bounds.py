@@ -11,12 +11,14 @@ from torch import Tensor
 
 import suffice as sf
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_used
-from suffice.contracts.centered import centered_bounds
+from suffice.contracts.centered import centered_bounds, centered_in_logs
+from suffice.contracts.centered_series import CenteredSeries
 from suffice.contracts.conditioned import conditioned_bounds
 from suffice.contracts.family import SoftmaxFamily
 from suffice.contracts.geometry import geometry_bounds
 from suffice.contracts.registry import contract_named
-from suffice.tolerances.invert import invert
+from suffice.realizations.analytic import Analytic
+from suffice.tolerances.invert import invert, invert_directly
 from tests.reference.states import random_states
 
 PAIR = sf.DebyePair(order=2)
@@ -33,7 +35,14 @@ def test_a_margin_that_is_used_up_certifies_nothing() -> None:
     assert bounds.prediction.tolist() == [True, False, False, False]
 
 
-@pytest.mark.parametrize("contract", CONTRACTS)
+EVALUATORS = {
+    **CONTRACTS,
+    "centered in logarithms": centered_in_logs,
+    "centered by series": lambda head, allowances: CenteredSeries(head, allowances).at_one()[0],
+}
+
+
+@pytest.mark.parametrize("contract", EVALUATORS)
 def test_the_margin_is_known_up_to_the_rounding_of_scores(contract: str) -> None:
     """Two log-probabilities 1e-3 apart, each off by up to 4e-4: 2e-4 are left, or nothing at 6e-4."""
 
@@ -46,7 +55,7 @@ def test_the_margin_is_known_up_to_the_rounding_of_scores(contract: str) -> None
             log_error=_row(log_error),
         )
         allowances = Allowances(d=torch.full((1, 2), d, dtype=torch.float64), a=torch.zeros(1, 2, dtype=torch.float64))
-        found: Bounds = CONTRACTS[contract](head, allowances)
+        found: Bounds = EVALUATORS[contract](head, allowances)
         return found.margin_use.item()
 
     assert use(6e-4, 1e-9) == math.inf
@@ -197,3 +206,20 @@ def test_a_head_with_distances_keeps_what_has_been_formed() -> None:
     part = measured[torch.tensor([1])]
     assert torch.equal(part.rest, rest[1:])
     assert part.top.tolist() == [0]
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_one_is_a_bracket_point_of_the_search_itself(contract: str) -> None:
+    """Where no series and no aim settles a row: accepted from 1 on, or rejected there, without another word."""
+    for seed in (3, 8, 9):
+        realized = Analytic(PAIR).at(random_states(seed, 6, [(7, 64)]))
+        family = realized.own_family(contract_named(contract))
+        bounds = realized.bounds(contract_named(contract))
+        for name in ("loss", "gradient"):
+            bound = getattr(bounds, name)
+            met = invert_directly(family, sf.Budgets(**{name: bound}), bounds)
+            assert (met.accepted >= 1).all()
+            less = torch.nextafter(bound, torch.zeros_like(bound))
+            missed = invert_directly(family, sf.Budgets(**{name: less}), bounds)
+            assert (missed.accepted < 1).all()
+            assert (missed.rejected <= 1).all()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import pytest
 import torch
-from torch import Tensor
 
 import suffice as sf
+import suffice.contracts.centered_series as module
 from suffice.contracts.bounds import Allowances, SoftmaxHead
 from suffice.contracts.centered import centered_in_logs
 from suffice.contracts.centered_series import CenteredSeries, centered_series
 from suffice.realizations.analytic import Analytic
 from tests.attacks.extremes import extreme_states
 from tests.reference.states import many_states
-from tests.support.heads import random_head
+from tests.support.heads import random_head, stressed_head
 
 NEEDS = sf.Needs.DISTANCES | sf.Needs.MATCHED_GAPS
 NAMES = ("loss", "probability", "gradient")
@@ -58,39 +60,11 @@ def test_enclosures_contain_the_direct_bounds() -> None:
     assert checked > 500
 
 
-def _stressed(seed: int, classes: int) -> tuple[SoftmaxHead, Allowances]:
-    """Where each of the terms is the largest: sparse vectors, ratio allowances and distances of one class only."""
-    g = torch.Generator().manual_seed(seed)
-    rows = 24
-
-    def uniform(*size: int) -> Tensor:
-        return torch.rand(*size, generator=g, dtype=torch.float64)
-
-    scores = 4 * uniform(rows, classes)
-    d = uniform(rows, classes) * (uniform(rows, classes) < 0.5)
-    a = uniform(rows, classes) * (uniform(rows, classes) < 0.5) * 10 ** (4 * uniform(rows, 1) - 2)
-    rho = uniform(rows, classes) * (uniform(rows, classes) < 0.5) * 10 ** (-4 * uniform(rows, 1))
-    log_pi = torch.log_softmax(scores, dim=1)
-    head = SoftmaxHead(
-        log_probabilities=log_pi,
-        target=torch.randint(0, classes, (rows,), generator=g),
-        gradient_scale=10 ** (2 * uniform(rows)),
-        distances=rho,
-    )
-    top = log_pi.argmax(dim=1)
-
-    def matched(index: Tensor) -> Tensor:
-        share = uniform(rows, 1) * uniform(rows, classes)
-        return ((d + d.gather(1, index[:, None])) * share).scatter(1, index[:, None], 0.0)
-
-    return head, Allowances(d=d, a=a, to_target=matched(head.target), to_top=matched(top))
-
-
 def test_every_term_is_needed_somewhere() -> None:
     """Heads without a geometry behind them, at allowances where the remainders are as large as they may be."""
     checked = 0
     for seed in range(40):
-        head, unit = _stressed(seed, (2, 3, 5, 40)[seed % 4])
+        head, unit = stressed_head(seed, (2, 3, 5, 40)[seed % 4])
         for size in (1e-4, 3e-3, 0.03, 0.1, 0.24):
             checked += _check(head, unit, size)
             # without matched gaps there is one vector
@@ -98,9 +72,57 @@ def test_every_term_is_needed_somewhere() -> None:
     assert checked > 4000
 
 
+def test_the_second_order_encloses_at_any_movement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Total variation to second order is used where it is narrow; its remainder is proved as far as the third's."""
+    monkeypatch.setattr(module, "_STRAIGHT", 1.0)
+    checked = 0
+    for seed in range(40):
+        head, unit = stressed_head(seed, (2, 3, 5, 40)[seed % 4])
+        for size in (1e-4, 3e-3, 0.03, 0.1, 0.24):
+            checked += _check(head, unit, size)
+    assert checked > 2000
+
+
+def test_rows_of_small_and_of_large_movements() -> None:
+    """Each row has the order that its own movement asks for, whatever the rows beside it."""
+    head, unit = stressed_head(7, 5)
+    sizes = np.resize([1e-7, 0.2], len(head.gradient_scale))
+    whole = _series(head, unit)
+    for i in range(len(sizes)):
+        rows = torch.tensor([i])
+        alone = _series(head[rows], unit[rows])
+        for upper in (False, True):
+            found = whole.end("probability", sizes, upper=upper)[i]
+            assert found == pytest.approx(alone.end("probability", sizes[i : i + 1], upper=upper)[0], rel=1e-13)
+
+
+def test_the_ends_at_one() -> None:
+    """Upper ends, within 1e-10 of the direct bounds, in rows of small movements; never said of any other row."""
+    seen = 0
+    for seed in range(40):
+        head, given = stressed_head(seed, (2, 3, 5, 40)[seed % 4])
+        log_pi = head.log_probabilities.clone()
+        log_pi[0] = torch.log_softmax(20 * torch.eye(log_pi.shape[1], dtype=torch.float64)[head.target[0]], dim=0)
+        head = replace(head, log_probabilities=log_pi)
+        for size in (1e-70, 1e-9, 1e-6, 9e-5, 3e-2, 2.0):
+            unit = given.scaled(torch.full_like(head.gradient_scale, size))
+            found, narrow = _series(head, unit).at_one()
+            # where one class has nearly all, where powers underflow, and where movements are large
+            assert not bool(narrow[0])
+            assert not (narrow & (unit.d.amax(dim=1) > 1e-4)).any()
+            assert size > 1e-60 or not narrow.any()
+            direct = centered_in_logs(head, unit)
+            for name in NAMES:
+                bound = getattr(direct, name)[narrow] / (1 + head.slack[narrow])
+                assert (bound * (1 - ROUNDED) <= getattr(found, name)[narrow]).all(), name
+                assert (getattr(found, name)[narrow] <= bound * (1 + 2e-10)).all(), name
+            seen += int(narrow.sum())
+    assert seen > 500
+
+
 def test_enclosures_are_narrow() -> None:
     """At allowances of 1e-4 loss and gradient are known to 1e-10, of 1e-5 the probabilities to 1e-8."""
-    head, unit = _stressed(3, 40)
+    head, unit = stressed_head(3, 40)
     series = _series(head, unit)
     usable = torch.from_numpy(series.usable())
     assert usable.sum() > 10
@@ -152,7 +174,7 @@ def test_rows_that_are_not_for_series() -> None:
 
 def test_slopes_are_the_first_order() -> None:
     for seed in range(8):
-        head, unit = _stressed(seed, 5)
+        head, unit = stressed_head(seed, 5)
         series = _series(head, unit)
         b = torch.full_like(head.gradient_scale, 1e-7)
         for name, slope in series.slopes().items():

@@ -9,12 +9,14 @@ import torch
 
 import suffice as sf
 from suffice.contracts.bounds import Allowances, Bounds
+from suffice.contracts.centered import centered_in_logs
 from suffice.contracts.family import SoftmaxFamily
 from suffice.contracts.registry import contract_named
 from suffice.realizations.analytic import Analytic, realize_contrastive
 from suffice.realizations.executed.realization import Execution
 from tests.reference.states import random_states
 from tests.support.collections import make_states
+from tests.support.heads import stressed_head
 
 BOUNDS = ("loss", "probability", "gradient", "margin_use")
 CONTRACTS = ("geometry", "conditioned", "centered")
@@ -54,6 +56,26 @@ def test_what_stands_beside_is_there_at_every_b(contract: str) -> None:
                 torch.testing.assert_close(getattr(alone, name), expected, rtol=1e-12, atol=0)
     # a series is along the unit alone
     assert family.series() is None
+
+
+def test_bounds_at_one_have_their_slack() -> None:
+    """By the series: at log-probabilities that are known to 1e-6, above what a direct evaluation is raised to."""
+    seen = 0
+    for seed in range(12):
+        head, unit = stressed_head(seed, (3, 5, 40)[seed % 3])
+        head = replace(head, log_error=torch.full_like(head.gradient_scale, 1e-6))
+        family = SoftmaxFamily(
+            contract=contract_named("centered"), head=head, unit=unit.scaled(torch.full_like(head.gradient_scale, 1e-5))
+        )
+        series, found = family.series(), family.at_one()
+        assert series is not None
+        ends = series.at_one()
+        assert ends is not None
+        direct = centered_in_logs(head, family.unit)
+        for name in BOUNDS[:3]:
+            assert (getattr(found, name) >= getattr(direct, name) * (1 - 1e-12)).all()
+        seen += int(ends[1].sum())
+    assert seen > 100
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)

@@ -83,6 +83,16 @@ def test_a_norm_of_small_numbers_is_still_above() -> None:
     assert sf.jacobian_norm_bound(lambda x: 0 * x, theta).item() == 0.0
 
 
+def test_a_norm_is_above_the_exact_one() -> None:
+    """Of diagonal matrices, in exact arithmetic: the root of a sum of squares rounds down half of the time."""
+    generator = torch.Generator().manual_seed(3)
+    for dtype in (torch.float32, torch.float64):
+        for _ in range(40):
+            c = torch.randn(7, generator=generator, dtype=torch.float64).to(dtype)
+            found = sf.jacobian_norm_bound(lambda x, c=c: c * x, torch.ones(7, dtype=dtype)).item()
+            assert sum(Fraction(x) ** 2 for x in c.tolist()) <= Fraction(found) ** 2
+
+
 def test_the_norms_that_are_no_bounds_may_be_below() -> None:
     """Each is below the exact norm somewhere, which is why neither is called a bound."""
     theta = torch.randn(30, generator=torch.Generator().manual_seed(2), dtype=torch.float64)

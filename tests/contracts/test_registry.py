@@ -19,15 +19,21 @@ from tests.support.collections import make_states
 ALL = Needs.DISTANCES | Needs.MATCHED_GAPS
 
 
+@pytest.mark.parametrize("differentiated", [False, True])
 @pytest.mark.parametrize("name", ["geometry", "conditioned", "centered"])
-def test_a_contract_is_never_above_those_that_it_names(name: str) -> None:
-    """What they certify it certifies as well: bound by bound, at small allowances and at large ones."""
+def test_a_contract_is_never_above_those_that_it_names(name: str, differentiated: bool) -> None:
+    """What they certify it certifies as well: bound by bound, at small allowances and at large ones.
+
+    Where derivatives are asked for, all is evaluated in logarithms.
+    """
     contract = contract_named(name)
     for states in many_states(140, queries=10):
         realized = realize_contrastive(states, sf.DebyePair(order=2))
         head, own = realized.head(ALL), realized.own(ALL)
         for factor in (1.0, 1e3, 1e6):
             allowances = own.scaled(torch.full((len(states),), factor, dtype=torch.float64))
+            if differentiated:
+                allowances = replace(allowances, d=allowances.d.clone().requires_grad_())
             ours = contract.bounds(head, allowances)
             for other in contract.never_above:
                 theirs = contract_named(other).bounds(head, allowances)

@@ -297,6 +297,14 @@ MUTANTS = (
         old="wrong = np.where(value, ~at.acceptable, ~at.rejected(e.slack)) & ~at.unknown",
         new="wrong = ~value & ~at.rejected(e.slack) & ~at.unknown",
         why="an order could be called certified that breaks a budget",
+        kills=(f"{_MISSES}test_an_order_that_is_called_certified_beside_a_prediction",),
+    ),
+    Mutant(
+        name="checker-orders-true-errors",
+        file=_COLUMNS,
+        old="wrong = np.where(more, ~true.acceptable & ~true.unknown & ~at.accepted, wrong)",
+        new="wrong = np.where(more, ~true.acceptable & true.unknown, wrong)",
+        why="an order could be called certified whose true errors break a budget",
         kills=(f"{_ROW}[certified_1]",),
     ),
     Mutant(

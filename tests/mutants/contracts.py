@@ -12,6 +12,9 @@ _INVERT = "tolerances/invert.py"
 _TOLERANCE = "tolerances/tolerance.py"
 _HERE = "tests/contracts/test_bounds.py::"
 
+_MARGIN = "the margin itself is known up to the rounding of two log-probabilities"
+_KNOWN_MARGIN = (f"{_HERE}test_the_margin_is_known_up_to_the_rounding_of_scores",)
+
 MUTANTS = (
     Mutant(
         name="prediction-not-strict",
@@ -21,13 +24,19 @@ MUTANTS = (
         why="errors that use all of the margin may make a tie, which certifies nothing",
         kills=(f"{_HERE}test_a_margin_that_is_used_up_certifies_nothing",),
     ),
-    Mutant(
-        name="margin-log-error",
-        file=_BOUNDS,
-        old="gaps = gaps - 2 * error[:, None]",
-        new="gaps = gaps - 0 * error[:, None]",
-        why="the margin itself is known up to the rounding of two log-probabilities",
-        kills=(f"{_HERE}test_the_margin_is_known_up_to_the_rounding_of_scores",),
+    *(
+        Mutant(name=name, file=file, old=old, new=new, why=_MARGIN, kills=_KNOWN_MARGIN)
+        for name, file, old, new in (
+            ("margin-log-error", _BOUNDS, "gaps = gaps - 2 * error[:, None]", "gaps = gaps - 0 * error[:, None]"),
+            ("margin-log-error-least", _BOUNDS, "gap if error is None else gap - 2 * error", "gap"),
+            ("margin-log-error-series", _BOUNDS, "gaps = gaps - 2 * head.log_error[:, None]", "gaps = 1 * gaps"),
+            (
+                "margin-log-error-plain",
+                "contracts/plain.py",
+                "gaps.sub_(2 * head.log_error[:, None])",
+                "gaps.sub_(0 * head.log_error[:, None])",
+            ),
+        )
     ),
     Mutant(
         name="margin-used-log-error-first",
@@ -123,7 +132,7 @@ MUTANTS = (
         old="starts = [] if known is None else [torch.ones_like(like)]",
         new="starts: list[Tensor] = []",
         why="1 is then no bracket point: verdict and headroom disagree",
-        kills=(f"{_HERE}test_a_budget_that_is_the_bound_itself",),
+        kills=(f"{_HERE}test_one_is_a_bracket_point_of_the_search_itself",),
     ),
     Mutant(
         name="extra-allowances-at-zero",

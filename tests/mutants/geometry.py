@@ -10,7 +10,7 @@ _BOUNDS = "contracts/bounds.py"
 _CONDITIONED = "contracts/conditioned.py"
 _CENTERED = "contracts/centered.py"
 _INTERVALS = "contracts/intervals.py"
-_ANALYTIC = "realizations/analytic.py"
+_EACH = "realizations/class_by_class.py"
 _ENDPOINTS = "realizations/endpoints.py"
 _DISTANCES = "realizations/distances.py"
 _GEOMETRY = "realizations/geometry_error.py"
@@ -238,7 +238,7 @@ MUTANTS = (
     ),
     Mutant(
         name="prepare-at-computed",
-        file=_ANALYTIC,
+        file=_EACH,
         old="return Endpoints(geometry=self.geometry, of_gap=self.off.of_gap, low=self.off.low, high=self.off.high)",
         new="return Endpoints.computed(self.geometry)",
         why="allowances at computed radii say nothing where k^2 + D cancels (the second of the attack's two bugs)",
@@ -246,7 +246,7 @@ MUTANTS = (
     ),
     Mutant(
         name="prepare-outside",
-        file=_ANALYTIC,
+        file=_EACH,
         old="error = torch.where(self.outside[:, None], torch.inf, error)",
         new="error = 1 * error",
         why="rows that were set to zero would be certified as such",
@@ -254,15 +254,15 @@ MUTANTS = (
     ),
     Mutant(
         name="score-geometry",
-        file=_ANALYTIC,
-        old="moved = moved + self._moved_at_most(moved)",
-        new="moved = 0 * moved + self._moved_at_most(moved)",
+        file=_EACH,
+        old="moved = off.of_gap / (2 * (nu + off.s_r)) + self._moved",
+        new="moved = self._moved",
         why="scores move with the radius",
         kills=(_SCORES,),
     ),
     Mutant(
         name="score-formula",
-        file=_ANALYTIC,
+        file=_EACH,
         old="return above(moved + formula + bias, FEW)",
         new="return above(moved + bias, FEW)",
         why="the difference of potentials is rounded",
@@ -270,7 +270,7 @@ MUTANTS = (
     ),
     Mutant(
         name="score-bias",
-        file=_ANALYTIC,
+        file=_EACH,
         old="return above(moved + formula + bias, FEW)",
         new="return above(moved + formula, FEW)",
         why="the sum with a bias is rounded",
@@ -278,7 +278,7 @@ MUTANTS = (
     ),
     Mutant(
         name="log-error-softmax",
-        file=_ANALYTIC,
+        file=_EACH,
         old="log_error=2 * score_error.amax(dim=1) + softmax_roundings(scores)",
         new="log_error=2 * score_error.amax(dim=1)",
         why="the softmax of exact scores is rounded",
@@ -286,7 +286,7 @@ MUTANTS = (
     ),
     Mutant(
         name="log-error-scores",
-        file=_ANALYTIC,
+        file=_EACH,
         old="log_error=2 * score_error.amax(dim=1) + softmax_roundings(scores)",
         new="log_error=softmax_roundings(scores)",
         why="scores are not exact",
@@ -327,8 +327,8 @@ MUTANTS = (
     Mutant(
         name="distances-gamma",
         file=_DISTANCES,
-        old="gamma = 8 * (states.bank.dim + states.bank.num_classes + 32) * eps",
-        new="gamma = 0.0",
+        old="    gamma = product_roundings(states)\n",
+        new="    gamma = 0.0\n",
         why="products of vectors that cancel are all rounding",
         kills=("tests/realizations/test_distances.py::test_classes_that_are_nearly_the_same",),
     ),

@@ -38,8 +38,8 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
     (
         "over-s-square",
         _WIDE,
-        "k_over_r.clamp_max(k_most / nu) + constant / nu",
-        "k_over_r.clamp_max(k_most / nu)",
+        "torch.minimum(k_over_r, k_most / s_least) + constant / s_least",
+        "torch.minimum(k_over_r, k_most / s_least)",
         "the square of the feature is rounded for every class",
         _CLASSES,
     ),

@@ -82,6 +82,23 @@ def test_one_error_of_the_hidden_vector_a_state() -> None:
         sf.compose(hidden_error=off).at(states[:2])
 
 
+@pytest.mark.parametrize("deflate", [0, 4])
+def test_a_hidden_error_moves_quantised_rows_and_their_correction(deflate: int) -> None:
+    """Rows that are 0.9 of the exact ones, and hidden vectors that are off along each of them."""
+    g = torch.Generator().manual_seed(0)
+    weight = torch.randn(6, 4, generator=g, dtype=torch.float64)
+    head, hidden = sf.LinearHead(weight), 0.1 * torch.randn(3, 4, generator=g, dtype=torch.float64)
+    screen = sf.Quantized(head, 0.9 * weight, deflate=deflate, calibration=torch.eye(4))
+    d = sf.compose(screen, hidden_error=1.0).at(sf.HeadStates(head, hidden, [0, 1, 2], 1.0)).d
+    for j, row in enumerate(weight):
+        used = hidden + 0.999 * row / row.norm()
+        scores = 0.9 * used @ row
+        correction = screen.residuals.moved(used).correction
+        if correction is not None:
+            scores = scores + correction[:, j]
+        assert ((scores - hidden @ row).abs() <= d[:, j]).all()
+
+
 def test_orders_that_make_no_sense() -> None:
     states = gaussian_states(1)
     screen = sf.Quantized(states.bank, "int8")

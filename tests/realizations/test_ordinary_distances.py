@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 import torch
 from flint import arb, ctx
+from torch import Tensor
 
 import suffice as sf
+from suffice.pairs import ladder
 from suffice.realizations.analytic import realize_contrastive
-from tests.support.ordinary import exact_distances, ordinary_states
+from suffice.realizations.ordinary import ordinary_rows
+from suffice.realizations.ordinary_distances import ordinary_distances
+from suffice.realizations.row_widening import RowWidening, row_widening
+from tests.support.ordinary import exact_distances, ordinary_states, shaken_cases
 
 
 @pytest.mark.parametrize("order", [1, 2, 6])
@@ -27,6 +35,91 @@ def test_they_are_above_the_exact_ones(order: int) -> None:
             dominated += bool(made.head.pi[i].max() > 0.9)
     assert seen > 30
     assert dominated > 3
+
+
+@pytest.mark.parametrize("order", [1, 2, 6])
+def test_a_geometry_that_is_off_by_its_widening(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Radii, slopes and probabilities that are off by more than roundings."""
+    for state, computed, _ in shaken_cases(10, monkeypatch):
+        made = ordinary_rows(state, computed, sf.DebyePair(order=order), torch.zeros(1, dtype=torch.bool))
+        assert made is not None
+        with ctx.workprec(1200):
+            for rho, found in zip(exact_distances(state, order), made.distances[0], strict=True):
+                assert rho <= arb(found.item())
+
+
+Distances = Callable[[Tensor, Tensor, Tensor, float, float], Tensor]
+
+
+def _around(dominates: float) -> tuple[sf.States, RowWidening, Distances]:
+    """A top class between two others, so that its distance nearly cancels; and distances as if the geometry were exact.
+
+    Of given log-probabilities, s(r_j) at which slopes are taken, radii, and errors of the first two.
+    """
+    eye = torch.eye(16, dtype=torch.float64)
+    mu = torch.stack([eye[0], eye[0] + 0.05 * eye[1], eye[0] - 0.05 * eye[1]])
+    bank = sf.ClassBank(torch.nn.functional.normalize(mu, dim=1), torch.full((3,), 20.0), [dominates, 0.0, 0.0])
+    features = 2 * eye[:1] + 1e-3 * torch.linspace(-1, 1, 16, dtype=torch.float64)
+    states = sf.States(bank, features, [0], 1.0)
+    geometry = states.geometry()
+    wide, head = row_widening(states, geometry), realize_contrastive(states, sf.DebyePair()).head()
+    nothing = torch.zeros(1, dtype=torch.float64)
+    wide = replace(wide, per_k=nothing, constant=nothing, over_r=nothing, over_s=nothing, relative=nothing)
+
+    def distances(log_pi: Tensor, s: Tensor, radii: Tensor, eps: float, over_s: float) -> Tensor:
+        at = replace(head, log_probabilities=log_pi, probabilities=log_pi.exp(), log_error=nothing + eps)
+        slopes = ladder.slope_from_radii(2, geometry.nu, s, 1 / s)
+        off = replace(wide, over_s=nothing + over_s, s_least=wide.s_least - 2 * over_s)
+        return ordinary_distances(states, replace(geometry, radii=radii), 2, off, slopes, at)
+
+    return states, wide, distances
+
+
+@pytest.mark.parametrize("dominates", [0.5, 5.0])
+def test_distances_move_with_slopes_and_probabilities(dominates: float) -> None:
+    """Distances at slopes and log-probabilities that are off are within those that know by how much."""
+    states, _, distances = _around(dominates)
+    g, geometry = torch.Generator().manual_seed(0), states.geometry()
+    log_pi, radii = realize_contrastive(states, sf.DebyePair()).head().log_probabilities, geometry.radii
+    s, eps, over_s = torch.hypot(radii, torch.tensor(geometry.nu, dtype=torch.float64)), 0.2, 0.1
+    known = distances(log_pi, s, radii, eps, 0.0), distances(log_pi, s, radii, 0.0, over_s)
+    plain = distances(log_pi, s, radii, 0.0, 0.0)
+    farthest = torch.zeros(2, 3, dtype=torch.float64)
+    for _ in range(100):
+        signs = 2 * (torch.rand(log_pi.shape, generator=g) < 0.5).double() - 1
+        moved = log_pi + eps / 2 * signs
+        moved = moved - moved.logsumexp(dim=1, keepdim=True)
+        at = distances(moved, s, radii, 0.0, 0.0), distances(log_pi, s + signs * over_s, radii, 0.0, 0.0)
+        for kind, (found, most) in enumerate(zip(at, known, strict=True)):
+            assert (found <= most).all()
+            farthest[kind] = torch.maximum(farthest[kind], (found / plain)[0])
+    # of the top class, and of the others where they are near enough to it
+    assert (farthest[:, 0] > 1.1).all()
+
+
+def test_radii_that_are_not_those_of_the_vectors() -> None:
+    """Squared radii that are off by what the row is widened by: the squares are not those of the vectors."""
+    states, wide, distances = _around(0.5)
+    geometry = states.geometry()
+    log_pi, radii = realize_contrastive(states, sf.DebyePair()).head().log_probabilities, geometry.radii
+    s = torch.hypot(radii, torch.tensor(geometry.nu, dtype=torch.float64))
+    right = distances(log_pi, s, radii, 0.0, 0.0)
+    for size in (1e-3, 1e-5):
+        for of_product, of_square in ((1.0, 0.0), (0.0, 1.0)):
+            per_k, constant = size * of_product * wide.length, size * of_square * wide.length**2
+            off = per_k[:, None] * geometry.concentrations + constant[:, None]
+            shorter = torch.sqrt(radii**2 - off)
+            head = realize_contrastive(states, sf.DebyePair()).head()
+            slopes = ladder.slope_from_radii(2, geometry.nu, s, 1 / s)
+            found = ordinary_distances(
+                states,
+                replace(geometry, radii=shorter),
+                2,
+                replace(wide, per_k=per_k, constant=constant),
+                slopes,
+                replace(head, log_error=torch.zeros(1, dtype=torch.float64)),
+            )
+            assert (right <= found * (1 + 1e-6)).all()
 
 
 def test_the_top_class_of_a_saturated_row() -> None:

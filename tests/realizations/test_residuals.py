@@ -60,11 +60,12 @@ def test_allowances_hold(name: str, block: int | None) -> None:
 
 
 @pytest.mark.parametrize("name", ["none", "principal"])
-def test_an_allowance_can_be_used_up(name: str) -> None:
+@pytest.mark.parametrize("block", [None, 12])
+def test_an_allowance_can_be_used_up(name: str, block: int | None) -> None:
     """h along one residual, or along what deflation leaves of it: the row's own allowance is met."""
     w = normal(6, 9, 12)
     exact, rows = StoredRows(w), StoredRows((w * 8).round() / 8)
-    made = residuals(exact, rows, directions=DIRECTIONS[name])
+    made = residuals(exact, rows, block=block, directions=DIRECTIONS[name])
     r = w - rows.values
     q = DIRECTIONS[name]
     if q is not None:
@@ -92,6 +93,27 @@ def test_deflated_residuals_of_rounding_size() -> None:
     exact, rows = StoredRows(w), StoredRows(w - normal(9, 9, 3) @ q.T)
     made = residuals(exact, rows, block=4, directions=q)
     check(exact, rows, made, 1e3 * normal(8, 6, 12))
+
+
+def test_what_deflation_leaves_is_no_longer_than_it_says() -> None:
+    """|r_j - Q A_j| of the stored A, by rows and by blocks, where it is all rounding: against exact sums."""
+    q = DIRECTIONS["crooked"]
+    assert q is not None
+    w = normal(6, 9, 12)
+    exact, rows = StoredRows(w), StoredRows(w - normal(9, 9, 1) @ q[:, :1].T)
+    q = q[:, :1] / q[:, :1].norm()
+    made = residuals(exact, rows, block=4, directions=q)
+    assert made.deflation is not None
+    assert made.by_block is not None
+    for j in range(9):
+        part = [Fraction(a) for a in made.deflation.parts[j].tolist()]
+        left = [
+            Fraction(x) - Fraction(y) - sum(Fraction(z) * a for z, a in zip(along, part, strict=True))
+            for x, y, along in zip(w[j].tolist(), rows.values[j].tolist(), q.tolist(), strict=True)
+        ]
+        assert sum(x * x for x in left) <= Fraction(made.by_row[j].item()) ** 2
+        for k in range(3):
+            assert sum(x * x for x in left[4 * k : 4 * k + 4]) <= Fraction(made.by_block[j, k].item()) ** 2
 
 
 def test_directions_that_are_too_short() -> None:

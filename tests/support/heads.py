@@ -11,7 +11,7 @@ from torch import Tensor
 
 import suffice as sf
 
-__all__ = ["Vectors", "actual_changes", "corner_errors", "random_head"]
+__all__ = ["Vectors", "actual_changes", "corner_errors", "random_head", "stressed_head"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,34 @@ def random_head(seed: int, classes: int = 4, *, largest: float = 0.3) -> Vectors
         distances=torch.linalg.vector_norm(vectors - mean, dim=1)[None],
     )
     return Vectors(head=head, vectors=vectors, allowances=sf.Allowances(d=d, a=a))
+
+
+def stressed_head(seed: int, classes: int) -> tuple[sf.SoftmaxHead, sf.Allowances]:
+    """Where each of the terms is the largest: sparse vectors, ratio allowances and distances of one class only."""
+    g = torch.Generator().manual_seed(seed)
+    rows = 24
+
+    def uniform(*size: int) -> Tensor:
+        return torch.rand(*size, generator=g, dtype=torch.float64)
+
+    scores = 4 * uniform(rows, classes)
+    d = uniform(rows, classes) * (uniform(rows, classes) < 0.5)
+    a = uniform(rows, classes) * (uniform(rows, classes) < 0.5) * 10 ** (4 * uniform(rows, 1) - 2)
+    rho = uniform(rows, classes) * (uniform(rows, classes) < 0.5) * 10 ** (-4 * uniform(rows, 1))
+    log_pi = torch.log_softmax(scores, dim=1)
+    head = sf.SoftmaxHead(
+        log_probabilities=log_pi,
+        target=torch.randint(0, classes, (rows,), generator=g),
+        gradient_scale=10 ** (2 * uniform(rows)),
+        distances=rho,
+    )
+    top = log_pi.argmax(dim=1)
+
+    def matched(index: Tensor) -> Tensor:
+        share = uniform(rows, 1) * uniform(rows, classes)
+        return ((d + d.gather(1, index[:, None])) * share).scatter(1, index[:, None], 0.0)
+
+    return head, sf.Allowances(d=d, a=a, to_target=matched(head.target), to_top=matched(top))
 
 
 def corner_errors(d: Tensor) -> Iterator[Tensor]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+import pytest
 import torch
 from flint import arb, ctx
 from torch import Tensor
 
 import suffice as sf
+import suffice.realizations.row_widening as widening
+from suffice.states import Geometry as Computed
 from tests.reference.oracle import Geometry, states_of
 
-__all__ = ["BITS", "exact_distances", "ordinary_cases", "ordinary_states"]
+__all__ = ["BITS", "exact_distances", "ordinary_cases", "ordinary_states", "shaken", "shaken_cases"]
 
 BITS = 400
 
@@ -48,6 +52,28 @@ def ordinary_cases(banks: int) -> Iterator[tuple[sf.States, Geometry]]:
             state = whole[i : i + 1]
             with ctx.workprec(BITS):
                 yield state, states_of(state)[0].at(BITS)
+
+
+def shaken(states: sf.States, generator: torch.Generator) -> Computed:
+    """The geometry off by nearly all that `row_widening` says, in one direction or the other, class by class."""
+    geometry = states.geometry()
+    wide = widening.row_widening(states, geometry)
+    off = wide.per_k[:, None] * geometry.concentrations + wide.constant[:, None]
+    signs = 2 * (torch.rand(off.shape, generator=generator) < 0.5).double() - 1
+    gaps = geometry.squared_gaps + 0.999 * signs * off
+    return replace(geometry, squared_gaps=gaps, radii=torch.sqrt(geometry.concentrations**2 + gaps))
+
+
+def shaken_cases(
+    banks: int, monkeypatch: pytest.MonkeyPatch, roundings: float = 1e-11
+) -> Iterator[tuple[sf.States, Computed, Geometry]]:
+    """States, a geometry that is off by products of larger roundings, as it is widened by, and the exact one."""
+    monkeypatch.setattr(widening, "gap_roundings", lambda *_: (roundings, roundings))
+    monkeypatch.setattr(widening, "_NARROW", 1000 * roundings)
+    generator = torch.Generator().manual_seed(0)
+    for state, exact in ordinary_cases(banks):
+        if bool(widening.row_widening(state, state.geometry()).narrow):
+            yield state, shaken(state, generator), exact
 
 
 def exact_distances(state: sf.States, order: int = 2, bits: int = 1200) -> list[arb]:

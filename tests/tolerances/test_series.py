@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,6 +40,9 @@ class Quadratic:
     def slopes(self) -> dict[str, Scalars]:
         one = np.ones_like(self.curve)
         return {"loss": one, "probability": one, "gradient": 3 * one}
+
+    def magnified(self) -> Scalars:
+        return np.full_like(self.curve, 6.0)
 
     def usable(self) -> Flags:
         return self.curve >= 0
@@ -126,9 +130,9 @@ def test_direct_evaluation_agrees_on_both_ends() -> None:
     assert judged > 30
 
 
-def _row_settled(contract: str, log_pi: Tensor, unit: sf.Allowances, budgets: sf.Budgets, **head: Tensor) -> bool:
+def _row_settled(contract: str, log_pi: Tensor, unit: sf.Allowances, budgets: sf.Budgets, **head: Any) -> bool:
     """Whether the series settle the one row of a head; b* must be what direct evaluation accepts in any case."""
-    usual = {"gradient_scale": _of(1.0), "distances": torch.ones_like(log_pi)} | head
+    usual: dict[str, Any] = {"gradient_scale": _of(1.0), "distances": torch.ones_like(log_pi)} | head
     family = SoftmaxFamily(
         contract=contract_named(contract),
         head=sf.SoftmaxHead(log_probabilities=log_pi, target=torch.tensor([0]), **usual),
@@ -173,6 +177,22 @@ def test_budgets_among_the_subnormal_numbers(contract: str) -> None:
     unit = sf.Allowances(d=_of(size, size)[None], a=_of(0.0, 0.0)[None])
     assert _row_settled(contract, log_pi, unit, sf.Budgets(gradient=2.0**-300), gradient_scale=_of(1e-60))
     assert not _row_settled(contract, log_pi, unit, sf.Budgets(gradient=2.0**-1074), gradient_scale=_of(1e-300))
+
+
+@pytest.mark.parametrize(
+    ("contract", "scale", "h_bound"), [("conditioned", 200, 0), ("centered", 200, 0), ("centered", 0, 150)]
+)
+def test_budgets_that_are_subnormal_before_the_scale(contract: str, scale: int, h_bound: int) -> None:
+    """A gradient's budget of 1e-263 over a temperature of 1e-60 is met by total variations of two subnormal steps.
+
+    The numbers are such that the last point of the secant method lies at one of these steps: 43% past the budget.
+    """
+    log_pi, ones = _of(_HALVES, _HALVES)[None], torch.ones(1, 2, dtype=torch.float64)
+    unit, steps = sf.Allowances(d=1.37 * 2.0**-74 * ones, a=0 * ones), float.fromhex("0x1.0d4f2f29e7d0ap+1")
+    head = {"gradient_scale": _of(2.0**scale), "h_bound": 2.0**h_bound, "distances": 2.0 ** (h_bound + 1) * ones}
+    subnormal = sf.Budgets(gradient=steps * 2.0 ** (scale + h_bound - 1074))
+    assert not _row_settled(contract, log_pi, unit, subnormal, **head)
+    assert _row_settled(contract, log_pi, unit, sf.Budgets(gradient=2.0 ** (scale + h_bound - 940)), **head)
 
 
 def test_probabilities_that_do_not_add_up_to_one() -> None:

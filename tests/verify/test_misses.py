@@ -81,6 +81,17 @@ def test_an_order_that_only_the_centered_contract_certifies(copied: tuple[Path, 
         assert (row, "certified_3") in _places(report)
 
 
+def test_an_order_that_is_called_certified_beside_a_prediction(tmp_path: Path) -> None:
+    """Where predictions count no true error certifies an order: the contract's bounds have to tell."""
+    audit, collection = tmp_path / "a", write(tmp_path / "c", make_states(8, 6, 16, 0))
+    sf.audit(collection, sf.Budgets(loss=1e-4, gradient=1e-3, prediction=True), out=audit)
+    path, row = first_row(audit, lambda found: not found["certified_1"])
+    change_row(path, row, {"certified_1": lambda _: True})
+    seal(audit, collection)
+    for report in _both(audit, collection):
+        assert (row, "certified_1") in _places(report)
+
+
 def test_a_prediction_that_is_not_certified(tmp_path: Path) -> None:
     """Two classes that are nearly the same: the prediction is right, and the margin less than what it may move."""
     mu = torch.eye(16, dtype=torch.float64)[[0, 0, 1]]

@@ -73,6 +73,10 @@ class Series(Protocol):
         """Those of the conditioned contract, without KL."""
         ...
 
+    def magnified(self) -> Scalars:
+        """The most that a total variation or a sum is multiplied by in the gradient's bound."""
+        ...
+
     def usable(self) -> Flags:
         """The rows in which the sums behind the enclosures lose no digits."""
         ...

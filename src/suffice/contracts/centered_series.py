@@ -303,6 +303,11 @@ class CenteredSeries:
             gradient=beside((2 * self.h_bound * tv + self._line) * self.scale, like),
         )
 
+    @quiet
+    def magnified(self) -> Scalars:
+        """Total variation by 2H and the scale, the other sums by the scale."""
+        return max(1.0, 2 * self.h_bound) * self.scale
+
     def usable(self) -> Flags:
         """Where no subtraction loses digits, and third powers of allowances neither underflow nor overflow."""
         return self._usable.copy()

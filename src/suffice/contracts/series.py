@@ -110,6 +110,10 @@ class Moments:
         tv = np.minimum(self.largest / 2, self.spread)
         return {"loss": self.first, "probability": tv, "gradient": (2 * tv + self.ratio) * self.scale}
 
+    def magnified(self) -> Scalars:
+        """Total variation counts twice in the gradient's bound."""
+        return 2 * self.scale
+
     def usable(self) -> Flags:
         """Where no subtraction loses digits, and third powers of allowances neither underflow nor overflow."""
         inside = (self.peak <= MOST_MASS) & (self.largest > LEAST) & (self.largest < 1 / LEAST)

@@ -23,8 +23,8 @@ _LAST_STEP = 1e-8
 _BELOW = 2e-13
 # Starts further away than this are left to direct evaluation.
 _FARTHEST_START = 0.1
-# Budgets that the series are used for: bounds near them are then far from the subnormal numbers. (One
-# below 2^-1024 has an infinite reciprocal, so that no load is below 1; this leaves room on top of that.)
+# Budgets that the series are used for, the gradient's before its scale: sums and bounds near them are then far from the
+# subnormal numbers.
 _LEAST_BUDGET = 2.0**-960
 # The remainders are derived for zeta = 2 b max g <= 1/2.
 _FARTHEST = 0.25
@@ -63,7 +63,7 @@ def _settle(series: Series, limits: dict[str, Scalars], slack: Scalars) -> tuple
     slopes = series.slopes()
     start = reduce(np.minimum, [limit / slopes[name] for name, limit in limits.items()])
     usable = series.usable() & np.isfinite(start) & (start > 0) & series.near(start, _FARTHEST_START)
-    usable &= reduce(np.minimum, list(limits.values())) >= _LEAST_BUDGET
+    usable &= _least_before_scale(series, limits) >= _LEAST_BUDGET
     b = np.where(usable, start, 1.0)
     error = np.log(load(b))
     power = np.ones_like(error)
@@ -80,3 +80,14 @@ def _settle(series: Series, limits: dict[str, Scalars], slack: Scalars) -> tuple
     ends = np.stack([series.end(name, high, upper=False) * (1 - slack) / limit for name, limit in limits.items()])
     settled = usable & (load(low) <= 1) & (ends.max(axis=0) > 1) & (low > 0) & series.near(high, _FARTHEST)
     return low, high, ends.argmax(axis=0), settled
+
+
+def _least_before_scale(series: Series, limits: dict[str, Scalars]) -> Scalars:
+    """The smallest of the budgets, and of what the gradient's leaves before it is scaled: inf or NaN leaves nothing.
+
+    A total variation that is subnormal times 1/tau = 1e60 is a normal number, of a few digits.
+    """
+    found = list(limits.values())
+    if "gradient" in limits:
+        found.append(limits["gradient"] / series.magnified())
+    return reduce(np.minimum, found)
