@@ -59,11 +59,11 @@ def test_what_stands_beside_is_there_at_every_b(contract: str) -> None:
 
 
 def test_bounds_at_one_have_their_slack() -> None:
-    """By the series: at log-probabilities that are known to 1e-6, above what a direct evaluation is raised to."""
+    """By the series: at log-probabilities that are known to 1e-9, above what a direct evaluation is raised to."""
     seen = 0
     for seed in range(12):
         head, unit = stressed_head(seed, (3, 5, 40)[seed % 3])
-        head = replace(head, log_error=torch.full_like(head.gradient_scale, 1e-6))
+        head = replace(head, log_error=torch.full_like(head.gradient_scale, 1e-9))
         family = SoftmaxFamily(
             contract=contract_named("centered"), head=head, unit=unit.scaled(torch.full_like(head.gradient_scale, 1e-5))
         )
