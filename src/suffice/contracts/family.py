@@ -116,7 +116,9 @@ class SoftmaxFamily:
 
     def at_one(self) -> Bounds:
         """The contract at the unit itself: by the series in the rows where they are narrow, else by its evaluator."""
-        series = None if self.head.divergence else self._series
+        # as in an inversion: not formed for the few rows that they would serve
+        dominated = 2 * int(self.dominated().sum()) > len(self)
+        series = None if self.head.divergence or dominated else self._series
         found = None if series is None else series.at_one()
         if found is None:
             return self.contract.bounds(self.head, self.unit)
