@@ -125,10 +125,13 @@ class AuditSummary:
     formats: dict[str, dict[str, int]]
 
 
+_Groups = dict[tuple[int, float], tuple[Counter[str], _Histogram]]
+
+
 def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_rows: int) -> AuditSummary:
     """One pass over the result files."""
     b, headroom = _Histogram(), _Histogram()
-    groups: dict[tuple[int, float], tuple[Counter[str], _Histogram]] = {}
+    groups: _Groups = {}
     words: dict[str, Counter[str]] = {name: Counter() for name in ("verdict", "binding", "status", "tier")}
     open_by_order: Counter[int] = Counter()
     states = near = 0
@@ -152,12 +155,7 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
             formats.setdefault(row.name, Counter()).update(columns[row.column].tolist())
         for order in (order for order in ORDERS if f"certified_{order}" in columns):
             open_by_order[order] += int((~columns[f"certified_{order}"].astype(bool)).sum())
-        keys = np.stack([columns["dim"].astype(float), columns["temperature"]], axis=1)
-        for dim, tau in np.unique(keys, axis=0):
-            rows = (keys == (dim, tau)).all(axis=1)
-            counter, histogram = groups.setdefault((int(dim), float(tau)), (Counter(), _Histogram()))
-            counter.update(columns["verdict"][rows].tolist())
-            histogram.add(columns["b"][rows & bounded])
+        _add_to_groups(groups, columns, bounded)
     closing = [order for order, left in open_by_order.items() if states and not left]
     return AuditSummary(
         states=states,
@@ -166,17 +164,7 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
         inconclusive=words["verdict"][Verdict.INCONCLUSIVE],
         b=_spread(b),
         headroom=_spread(headroom),
-        groups=[
-            GroupSummary(
-                dim=dim,
-                temperature=tau,
-                states=sum(counter.values()),
-                certified=counter[Verdict.CERTIFIED],
-                violated=counter[Verdict.VIOLATED],
-                b=_spread(histogram),
-            )
-            for (dim, tau), (counter, histogram) in sorted(groups.items())
-        ],
+        groups=_summaries(groups),
         binding=dict(words["binding"].most_common()),
         status=dict(words["status"].most_common()),
         tiers=dict(words["tier"].most_common()),
@@ -190,6 +178,31 @@ def summarize_results(results: Iterable[dict[str, np.ndarray[Any, Any]]], bad_ro
         },
         formats={name: {str(word): counts[word] for word in Verdict} for name, counts in formats.items()},
     )
+
+
+def _add_to_groups(groups: _Groups, columns: dict[str, np.ndarray[Any, Any]], bounded: np.ndarray[Any, Any]) -> None:
+    """The verdicts, and the b* of the rows that have one, by dimension and temperature."""
+    keys = np.stack([columns["dim"].astype(float), columns["temperature"]], axis=1)
+    for dim, tau in np.unique(keys, axis=0):
+        rows = (keys == (dim, tau)).all(axis=1)
+        counter, histogram = groups.setdefault((int(dim), float(tau)), (Counter(), _Histogram()))
+        counter.update(columns["verdict"][rows].tolist())
+        histogram.add(columns["b"][rows & bounded])
+
+
+def _summaries(groups: _Groups) -> list[GroupSummary]:
+    """In the order of dimension and temperature."""
+    return [
+        GroupSummary(
+            dim=dim,
+            temperature=tau,
+            states=sum(counter.values()),
+            certified=counter[Verdict.CERTIFIED],
+            violated=counter[Verdict.VIOLATED],
+            b=_spread(histogram),
+        )
+        for (dim, tau), (counter, histogram) in sorted(groups.items())
+    ]
 
 
 def cheapest_rung(columns: dict[str, np.ndarray[Any, Any]], budget: float) -> np.ndarray[Any, Any]:
