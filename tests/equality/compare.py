@@ -69,10 +69,29 @@ class Comparison:
 def compare(before: Columns, now: Columns, part: str = "") -> list[Comparison]:
     """Every column; one that only one side has is different everywhere."""
     names = list(dict.fromkeys([*before, *now]))
-    found = [_one(name, before.get(name), now.get(name)) for name in names]
+    found = []
+    for name in names:
+        same = tightened(name, before, now)
+        kept = [None if side is None or same is None else side[~same] for side in (before.get(name), now.get(name))]
+        found.append(_one(name, *(kept if same is not None else (before.get(name), now.get(name)))))
     if not part.startswith("adversarial"):
         return found
     return [replace(each, explained=_explained(each.name)) for each in found]
+
+
+def tightened(name: str, before: Columns, now: Columns) -> np.ndarray | None:
+    """Where a bracket of b* was left wide before and is now inside of itself: nothing that had been rejected is
+    accepted. (Searches stood still where a bound is flat just above its budget.) None of a column that has no bracket.
+    """
+    call, _, what = name.rpartition(": ")
+    ends = [f"{call}: b", f"{call}: upper"]
+    if what not in ("b", "upper", "binding word") or any(end not in side for end in ends for side in (before, now)):
+        return None
+    (low, high), (b, upper) = ([side[end] for end in ends] for side in (before, now))
+    if low.shape != b.shape:
+        return None
+    with np.errstate(invalid="ignore"):
+        return (high > low * (1 + 1e-6)) & np.isfinite(high) & (b >= low) & (upper <= high)
 
 
 def _explained(name: str) -> float:
@@ -141,6 +160,8 @@ def strays(before: Columns, now: Columns, *, adversarial: bool, same_rungs: bool
             far, allowed = _unexplained(name, before, now), _OTHER_WORDS if adversarial else 0.0
         else:
             far, allowed = _moved(name, before, now), _FAR_STATES if adversarial else 0.0
+        if (same := tightened(name, before, now)) is not None:
+            far = far & ~same
         if far.sum() > allowed * len(far):
             found.append(f"{name}: {int(far.sum())} of {len(far)} are too far from before")
     return found
