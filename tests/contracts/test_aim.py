@@ -44,5 +44,15 @@ def test_other_budgets_and_heads_are_not_aimed_at() -> None:
     assert centered_aim(family.head, family.unit, {"kl": limit}) is None
     assert centered_aim(family.head, replace(family.unit, to_top=None), {"loss": limit}) is None
     assert centered_aim(replace(family.head, distances=None), family.unit, {"loss": limit}) is None
-    narrow = replace(family.head, log_probabilities=family.head.log_probabilities.float())
+    head = family.head
+    assert head.distances is not None
+    assert head.log_error is not None
+    narrow = replace(
+        head,
+        log_probabilities=head.log_probabilities.float(),
+        gradient_scale=head.gradient_scale.float(),
+        distances=head.distances.float(),
+        log_error=head.log_error.float(),
+        probabilities=None,
+    )
     assert centered_aim(narrow, family.unit, {"loss": limit}) is None

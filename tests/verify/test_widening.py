@@ -82,8 +82,7 @@ def test_the_slope_is_the_largest_between_the_radii() -> None:
 def test_factors() -> None:
     error = np.array([0.0, 1e-9, 0.1])
     assert (bounds_factor(error, 10) > np.exp(3 * error)).all()
-    # series and widenings of rows are allowed 1e-10 each
-    assert bounds_factor(np.zeros(1), 10)[0] < 1 + 5e-10
+    assert bounds_factor(np.zeros(1), 10)[0] < 1 + 1e-10
     assert (bounds_factor(error, 1000) > bounds_factor(error, 10)).all()
     assert 2.0**-53 * 1024 < distance_slack(1024, 10) < 1e-9
 

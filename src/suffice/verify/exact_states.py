@@ -12,7 +12,7 @@ from suffice.verify.enclosures import Enclosed
 from suffice.verify.exact import ExactBank, Sides, sides_of
 from suffice.verify.ladder import constant
 from suffice.verify.stored import Array, Bank
-from suffice.verify.widening import FARTHEST, bounds_factor, distance_slack, log_error, own_slope, reach
+from suffice.verify.widening import FARTHEST, REMAINDERS, bounds_factor, distance_slack, log_error, own_slope, reach
 
 __all__ = ["BITS", "MOST_BITS", "ExactState", "enclosed"]
 
@@ -239,7 +239,7 @@ class ExactState:
         grown = arb(float(bounds_factor(np.asarray(of_log), self.bank.classes)))
         # what underflows in float64 is raised to its smallest normal number
         least = arb(2.3e-308) if factor > 0 else arb(0)
-        out = {name: enclosed(ball, (far[name] * grown).max(least)) for name, ball in near.items()}
+        out = {name: enclosed(ball, (far[name] * grown * REMAINDERS).max(least)) for name, ball in near.items()}
         found = out["probability"]
         # no two distributions are further apart than one
         out["probability"] = Enclosed(low=found.low, high=found.high, wide=np.minimum(found.wide, 1.0))

@@ -12,7 +12,7 @@ from suffice.verify.geometry import difference, geometry_of, slopes, softmax
 from suffice.verify.ladder import constant
 from suffice.verify.objective import true_errors
 from suffice.verify.stored import Array, Bank
-from suffice.verify.widening import Reach, bounds_factor, distance_slack, log_error, own_slope, reach
+from suffice.verify.widening import REMAINDERS, Reach, bounds_factor, distance_slack, log_error, own_slope, reach
 
 __all__ = ["FloatStates"]
 
@@ -181,8 +181,9 @@ class FloatStates:
             with np.errstate(over="ignore", invalid="ignore"):
                 above = far[name] * made.factor
             # no two distributions are further apart than one
-            above = np.minimum(above, 1.0) if name == "probability" else above
-            out[name] = self._enclosed(value, above)
+            most = 1.0 if name == "probability" else np.inf
+            found = self._enclosed(value, np.minimum(above, most))
+            out[name] = Enclosed(low=found.low, high=found.high, wide=np.minimum(found.wide * REMAINDERS, most))
         return out
 
     def _enclosed(self, value: Array, above: Array) -> Enclosed:

@@ -13,13 +13,15 @@ import numpy as np
 from suffice.verify.ladder import constant, potential_terms
 from suffice.verify.stored import Array
 
-__all__ = ["FARTHEST", "ROUNDOFF", "Reach", "bounds_factor", "distance_slack", "log_error", "reach"]
+__all__ = ["FARTHEST", "REMAINDERS", "ROUNDOFF", "Reach", "bounds_factor", "distance_slack", "log_error", "reach"]
 
 ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
 _SMALLEST = 2.0**-1022
 # beyond this |f|/tau or k nothing is promised by what certifies: its bounds are infinite
 FARTHEST = 1e149
 _GENEROUS = 8
+# what a bound may be multiplied by besides: remainders of series and widenings of rows are 1e-10 of it at most, each
+REMAINDERS = 1 + 4e-10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +78,9 @@ def own_slope(order: int, nu: float, found: Reach) -> Array:
 
 
 def bounds_factor(of_log: Array, classes: int) -> Array:
-    """What every bound may be multiplied by: 1e-10 for the remainders of series, and for widenings of rows, at most."""
+    """What every bound may be multiplied by, for rounding."""
     with np.errstate(over="ignore"):
-        factor: Array = np.exp(3 * of_log) * (1 + 64 * (classes + 500) * 2.0**-52 + 4e-10)
+        factor: Array = np.exp(3 * of_log) * (1 + 64 * (classes + 500) * 2.0**-52 + 1e-11)
     return factor
 
 
