@@ -182,3 +182,22 @@ def test_a_verdict_may_differ_at_its_budget_only(stored: Stored) -> None:
     assert len(strays(before, before | {verdict: turned}, adversarial=False, same_rungs=True)) == 1
     before[headroom] = np.concatenate([[1.00001], before[headroom][1:]])
     assert not strays(before, before | {verdict: turned}, adversarial=False, same_rungs=True)
+
+
+def test_a_bracket_may_close_but_not_move() -> None:
+    """What was left wide may end anywhere inside of itself; past an end, or from a narrow one, it has moved."""
+    call = "tolerance float64 2 centered joint"
+
+    def columns(b: float, upper: float) -> Columns:
+        return {f"{call}: b": np.full(4, b), f"{call}: upper": np.full(4, upper)}
+
+    wide, narrow = columns(0.0004, 8.0), columns(0.5, 0.5 * (1 + 1e-9))
+    inside, outside, below = columns(0.999, 0.9991), columns(7.99, 8.01), columns(0.0003, 0.0004)
+    for now, fine in ((inside, True), (outside, False), (below, False)):
+        assert (not strays(wide, now, adversarial=False, same_rungs=True)) == fine
+    assert strays(narrow, inside, adversarial=False, same_rungs=True)
+    assert all(each.fine for each in compare(wide, inside))
+    assert not all(each.fine for each in compare(wide, outside))
+    # unbounded on both sides: b* is where a search ended
+    assert not strays(columns(1.0, np.inf), columns(3.0, np.inf), adversarial=False, same_rungs=True)
+    assert strays(columns(1.0, np.inf), columns(3.0, 3.1), adversarial=False, same_rungs=True)
