@@ -12,6 +12,7 @@ from torch import Tensor
 
 from suffice.numerics.checks import Real, finite, finite_nonnegative, real_tensor
 from suffice.numerics.compensated import squared_radius
+from suffice.numerics.pages import keep_pages
 
 __all__ = ["ClassBank", "Geometry", "States", "class_labels", "float64_array", "positive_each"]
 
@@ -176,6 +177,7 @@ class States:
         """
         if not len(self):
             raise ValueError("Expected at least one state, but got none")
+        keep_pages()
         rows = times * self.chunk
         for start in range(0, len(self), rows):
             yield self[start : start + rows]
@@ -184,7 +186,7 @@ class States:
         """D_j = 2 k_j mu_j.f/tau + |f|^2/tau^2, one matrix product; for all of these states at once (see `chunks`)."""
         bank, phi = self.bank, self.features / self.temperature[:, None]
         k = bank.concentrations
-        gaps = (phi @ bank.directions.T).mul_(2 * k).add_((phi * phi).sum(dim=1, keepdim=True))
+        gaps = torch.addcmul((phi * phi).sum(dim=1, keepdim=True), phi @ bank.directions.T, 2 * k)
         # rounding may leave D below -k^2 where r is 0 to all digits: such a state is r = 0
         gaps = torch.maximum(gaps, -(k * k))
         radii = squared_radius(k, gaps).sqrt_()

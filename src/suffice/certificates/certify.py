@@ -21,7 +21,7 @@ from suffice.numerics.shown import card, counts, quantiles
 from suffice.numerics.softmax import at_class
 from suffice.objectives.base import Objective
 from suffice.pairs.base import Pair
-from suffice.realizations.analytic import Analytic
+from suffice.realizations.analytic import Analytic, undifferentiated
 from suffice.realizations.base import Realization, Realized, chunks_of
 from suffice.realizations.shorthand import realization_of
 from suffice.states import States
@@ -164,13 +164,14 @@ def certify(
     chosen = contract_named(contract)
     realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
     parts, places, start = [], [], 0
-    for part in chunks_of(realization, states):
-        made, limits = realization.at(part), budgets[start : start + len(part)]
-        made.refuse(limits)
-        for rows, piece in made.pieces(limits, chosen):
-            parts.append(certify_realized(realization, piece, limits[rows], chosen))
-            places.append(rows + start)
-        start += len(part)
+    with undifferentiated(states, realization):
+        for part in chunks_of(realization, states):
+            made, limits = realization.at(part), budgets[start : start + len(part)]
+            made.refuse(limits)
+            for rows, piece in made.pieces(limits, chosen):
+                parts.append(certify_realized(realization, piece, limits[rows], chosen))
+                places.append(rows + start)
+            start += len(part)
     return in_order(joined(parts, states=states, budgets=budgets), torch.cat(places))
 
 

@@ -61,9 +61,9 @@ class SoftmaxHead:
         )
 
     def measured(self, distances: Float[Tensor, "queries classes"]) -> SoftmaxHead:
-        """The same with distances; what has been formed of it is kept."""
+        """The same with distances; what has been formed of it is kept, and what they are used with is formed once."""
         other = replace(self, distances=distances)
-        vars(other).update({name: vars(self)[name] for name in ("pi", "rest", "top") if name in vars(self)})
+        vars(other).update(pi=self.pi, rest=self.rest, top=self.top)
         return other
 
     @cached_property

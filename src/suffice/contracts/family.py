@@ -194,7 +194,11 @@ class SoftmaxFamily:
 
     def dominated(self) -> Bool[Tensor, " queries"]:
         """By the largest probability."""
-        return self.head.log_probabilities.amax(dim=1) > math.log(MOST_MASS)
+        return self._dominated
+
+    @cached_property
+    def _dominated(self) -> Bool[Tensor, " queries"]:
+        return at_class(self.head.log_probabilities, self.head.top) > math.log(MOST_MASS)
 
     def aim(self, limits: dict[str, Float[Tensor, " queries"]]) -> Float[Tensor, " queries"] | None:
         """The contract's, where nothing stands beside the family."""

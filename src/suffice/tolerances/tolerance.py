@@ -21,6 +21,7 @@ from suffice.numerics.records import joined
 from suffice.numerics.shown import card, counts, quantiles
 from suffice.objectives.base import Objective
 from suffice.pairs.base import Pair
+from suffice.realizations.analytic import undifferentiated
 from suffice.realizations.base import Realization, Realized
 from suffice.realizations.shorthand import realization_of
 from suffice.tolerances.bracket import Inverse
@@ -85,11 +86,12 @@ def tolerance(
     chosen = contract_named(contract)
     realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
     parts, start = [], 0
-    for part in states.chunks():
-        made = realization.at(part)
-        made = made if family is None else made.of_family(family)
-        parts.append(tolerance_of(made, budgets[start : start + len(part)], chosen))
-        start += len(part)
+    with undifferentiated(states, realization):
+        for part in states.chunks():
+            made = realization.at(part)
+            made = made if family is None else made.of_family(family)
+            parts.append(tolerance_of(made, budgets[start : start + len(part)], chosen))
+            start += len(part)
     return joined(parts, scope=realization.scope, execution=execution_words(realization))
 
 
