@@ -11,7 +11,7 @@ from suffice.audits.engines import run_local
 from suffice.audits.plan import Plan
 from suffice.certificates.certify import certify_realized
 from suffice.contracts.centered import CENTERED
-from suffice.realizations.analytic import Analytic
+from suffice.realizations.analytic import Analytic, undifferentiated
 from suffice.tolerances.tolerance import tolerance_of
 
 __all__ = ["BUDGETS", "CALLS", "PLAN", "Call", "each"]
@@ -47,10 +47,11 @@ def each(function: Callable[[sf.States], object]) -> Callable[[Workload], object
 def _both(states: sf.States) -> None:
     """Certificate and tolerance of one realization, chunk by chunk: what an audit does."""
     realization = Analytic(PAIR)
-    for part in states.chunks():
-        realized = realization.at(part)
-        certify_realized(realization, realized, BUDGETS, CENTERED)
-        tolerance_of(realized, BUDGETS, CENTERED)
+    with undifferentiated(states, realization):
+        for part in states.chunks():
+            realized = realization.at(part)
+            certify_realized(realization, realized, BUDGETS, CENTERED)
+            tolerance_of(realized, BUDGETS, CENTERED)
 
 
 def _audit(workload: Workload) -> None:

@@ -11,7 +11,45 @@ from torch import Tensor
 
 from suffice.numerics.softmax import at_class, exclusive, without
 
-__all__ = ["Allowances", "Bounds", "SoftmaxHead", "grown", "least_margin", "margin_use", "margin_used"]
+__all__ = [
+    "Allowances",
+    "Bounds",
+    "HeadRow",
+    "SoftmaxHead",
+    "grown",
+    "least_margin",
+    "margin_use",
+    "margin_used",
+    "smaller_use",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadRow:
+    """What of a softmax head is one number a row, and how far it is to be trusted."""
+
+    gradient_scale: Float[Tensor, " queries"]
+    log_error: Float[Tensor, " queries"] | None
+    classes: int
+    h_bound: float = 1.0
+
+    @property
+    def known(self) -> Bool[Tensor, " queries"]:
+        """Where anything is known of the log-probabilities."""
+        like = self.gradient_scale
+        return torch.ones_like(like, dtype=torch.bool) if self.log_error is None else torch.isfinite(self.log_error)
+
+    @property
+    def roundings(self) -> float:
+        """A relative margin above all rounding in the evaluation of a bound (docs/theory, 6.6)."""
+        return 8 * (self.classes + 500) * torch.finfo(self.gradient_scale.dtype).eps
+
+    @property
+    def slack(self) -> Float[Tensor, " queries"]:
+        """The same for a bound of probabilities: a factor e^{3 omega} at most if their logarithms move by omega."""
+        if self.log_error is None:
+            return torch.full_like(self.gradient_scale, self.roundings)
+        return torch.expm1(3 * self.log_error) + self.roundings
 
 
 # no slots: what follows from the log-probabilities alone is formed once, and kept
@@ -82,22 +120,29 @@ class SoftmaxHead:
         return self.log_probabilities.argmax(dim=1)
 
     @property
+    def row(self) -> HeadRow:
+        """What of it is one number a row."""
+        return HeadRow(
+            gradient_scale=self.gradient_scale,
+            log_error=self.log_error,
+            classes=self.log_probabilities.shape[1],
+            h_bound=self.h_bound,
+        )
+
+    @property
     def known(self) -> Bool[Tensor, " queries"]:
         """Where anything is known of the log-probabilities: elsewhere no bound is finite."""
-        like = self.gradient_scale
-        return torch.ones_like(like, dtype=torch.bool) if self.log_error is None else torch.isfinite(self.log_error)
+        return self.row.known
 
     @property
     def roundings(self) -> float:
         """A relative margin above all rounding in the evaluation of a bound (docs/theory, 6.6)."""
-        return 8 * (self.log_probabilities.shape[1] + 500) * torch.finfo(self.log_probabilities.dtype).eps
+        return self.row.roundings
 
     @property
     def slack(self) -> Float[Tensor, " queries"]:
         """The same for a bound of probabilities: a factor e^{3 omega} at most if their logarithms move by omega."""
-        if self.log_error is None:
-            return torch.full_like(self.gradient_scale, self.roundings)
-        return torch.expm1(3 * self.log_error) + self.roundings
+        return self.row.slack
 
     def scaled(self, log_bound: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
         """e^x times the gradient's scale: the product underflows or overflows only if the bound itself does."""
@@ -298,10 +343,14 @@ def margin_used(
     if head.log_error is not None:
         gaps = gaps - 2 * head.log_error[:, None]
     gaps = gaps.scatter_(1, head.top[:, None], torch.inf).clamp_min_(0)
+    return smaller_use(head, d.amax(dim=1), (to_top / gaps).amax(dim=1), gaps.amin(dim=1))
+
+
+def smaller_use(head: HeadRow | SoftmaxHead, largest: Tensor, each: Tensor, gap: Tensor) -> Float[Tensor, " queries"]:
+    """The same from max d, the largest movement over its gap, and the least gap of each row."""
     raised = 1 + head.roundings
-    each = (to_top / gaps).amax(dim=1) * raised
-    least = torch.finfo(d.dtype).tiny
-    every = (2 * d.amax(dim=1)).clamp_min(least) * raised / gaps.amin(dim=1)
+    every = (2 * largest).clamp_min(torch.finfo(largest.dtype).tiny) * raised / gap
+    each = each * raised
     # 0/0 at a tie without any movement
     used = torch.where(each < every, each, every)
     return torch.where(head.known & (used < torch.inf), used, torch.inf)

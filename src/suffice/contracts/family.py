@@ -8,17 +8,17 @@ from functools import cached_property
 from typing import Protocol
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from suffice.contracts.base import Contract, Estimate, Series
-from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.bounds import Allowances, Bounds, HeadRow, SoftmaxHead
 from suffice.contracts.conditioned import log_ratio_term
 from suffice.contracts.sensitivity import Sensitivity, first_order
 from suffice.contracts.series import MOST_MASS
 from suffice.numerics.softmax import at_class, without
 
-__all__ = ["Family", "SoftmaxFamily"]
+__all__ = ["Family", "SoftmaxFamily", "at_one_by_series"]
 
 
 class Family(Protocol):
@@ -83,6 +83,24 @@ class Family(Protocol):
         ...
 
 
+def at_one_by_series(series: Series, row: HeadRow) -> tuple[Bounds, Int[Tensor, " rows"]] | None:
+    """The bounds at the unit itself, and the rows for which the contract's evaluator has to give them."""
+    found = series.at_one()
+    if found is None:
+        return None
+    upper, narrow = found
+    # the slack of the series, and the two that a direct evaluation adds (6.12b); all of these rows have errors, and
+    # what a scale makes underflow is raised to the smallest normal number
+    least, raised = torch.finfo(upper.gradient.dtype).tiny, 1 + 3 * row.slack
+    bounds = Bounds(
+        loss=upper.loss * raised,
+        probability=upper.probability * raised,
+        gradient=upper.gradient.clamp_min(least) * raised,
+        margin_use=upper.margin_use,
+    )
+    return bounds, (~(narrow & row.known)).nonzero().squeeze(1)
+
+
 # no slots: the series are formed once, for the bounds at b = 1, an inversion and the slopes
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxFamily:
@@ -119,20 +137,10 @@ class SoftmaxFamily:
         # as in an inversion: not formed for the few rows that they would serve
         dominated = 2 * int(self.dominated().sum()) > len(self)
         series = None if self.head.divergence or dominated else self._series
-        found = None if series is None else series.at_one()
+        found = None if series is None else at_one_by_series(series, self.head.row)
         if found is None:
             return self.contract.bounds(self.head, self.unit)
-        upper, narrow = found
-        # the slack of the series, and the two that a direct evaluation adds (6.12b); all of these rows have errors, and
-        # what a scale makes underflow is raised to the smallest normal number
-        least, raised = torch.finfo(upper.gradient.dtype).tiny, 1 + 3 * self.head.slack
-        bounds = Bounds(
-            loss=upper.loss * raised,
-            probability=upper.probability * raised,
-            gradient=upper.gradient.clamp_min(least) * raised,
-            margin_use=upper.margin_use,
-        )
-        rows = (~(narrow & self.head.known)).nonzero().squeeze(1)
+        bounds, rows = found
         if not len(rows):
             return bounds
         if len(rows) == len(self):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -31,12 +32,12 @@ from suffice.realizations.ordinary_distances import ordinary_distances
 from suffice.realizations.row_widening import RowWidening, row_widening
 from suffice.states import Geometry, States
 
-__all__ = ["OrdinaryRows", "Placed", "ordinary_rows"]
+__all__ = ["NOTHING", "OrdinaryEnvelope", "OrdinaryRows", "Placed", "ordinary_envelope", "ordinary_rows"]
 
 _U = unit_roundoff(torch.float64)
 _TINY = smallest_normal(torch.float64)
 # A widening counts for nothing if it is at most this much of a mean of what it widens.
-_NOTHING = 1e-10
+NOTHING = 1e-10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,19 +49,32 @@ class Placed:
 
 
 def ordinary_rows(states: States, geometry: Geometry, pair: Pair, outside: Tensor) -> OrdinaryRows | None:
-    """All rows of some states, formed as ordinary ones; None for what is not an order of the ladder, or below nu = 2.
+    """All rows of some states, formed as ordinary ones; None for what these are not proved for."""
+    proved = ordinary_envelope(pair, geometry.nu)
+    return None if proved is None else OrdinaryRows(states, geometry, proved.order, proved.cap, outside)
 
-    The closed form with 1/(11 nu^3) at order 2 (`BestAllowance`), and alone, are the envelopes that it is proved for.
+
+class OrdinaryEnvelope(NamedTuple):
+    """An order n of the ladder with its closed form, and at n = 2 the `cap` 1/(11 nu^3)."""
+
+    order: int
+    cap: float | None
+
+
+def ordinary_envelope(pair: Pair, nu: float) -> OrdinaryEnvelope | None:
+    """The closed form with 1/(11 nu^3) at order 2 (`BestAllowance`), and alone, are what ordinary rows are proved for.
+
+    None for what is not an order of the ladder, or below nu = 2.
     """
     if not isinstance(pair, DebyePair) or not isinstance(pair.allowances, BestAllowance | ClosedForm):
         return None
-    check_domain(pair.order, geometry.nu)
-    if geometry.nu < 2:
+    check_domain(pair.order, nu)
+    if nu < 2:
         return None
     cap = None
     if pair.order == 2 and isinstance(pair.allowances, BestAllowance):
-        cap = above(float(UNIFORM["eleventh"].value) / geometry.nu**3, 16)
-    return OrdinaryRows(states, geometry, pair.order, cap, outside)
+        cap = above(float(UNIFORM["eleventh"].value) / nu**3, 16)
+    return OrdinaryEnvelope(pair.order, cap)
 
 
 class OrdinaryRows:
@@ -170,7 +184,7 @@ class OrdinaryRows:
             a.clamp_max_(self.cap)
         d.mul_(above(1.0, FEW)).add_(above(self._moved, 2)[:, None])
         a.clamp_min_(_TINY)
-        ordinary = self.narrow & (self._moved <= _NOTHING * dots(self._softmax[1], d))
+        ordinary = self.narrow & (self._moved <= NOTHING * dots(self._softmax[1], d))
         return Placed(allowances=Allowances(d=d, a=a), ordinary=ordinary)
 
     @cached_property
@@ -181,7 +195,7 @@ class OrdinaryRows:
         # the exact |r - k| is at most (|D| + of_gap)/(k + r_-), and r_- at least (1 - 2 relative) r
         wider = above(wide.per_k + wide.constant / (wide.r_least * (1 - 2 * wide.relative) + k_least))
         d = self._gaps.mul(above(1 + 2 * wide.relative, FEW)[:, None]).add_(wider[:, None])
-        ordinary = self.narrow & (wider <= _NOTHING * dots(self._softmax[1], d))
+        ordinary = self.narrow & (wider <= NOTHING * dots(self._softmax[1], d))
         return Placed(allowances=Allowances(d=d, a=torch.ones_like(d)), ordinary=ordinary)
 
     def own_matched(self, top: Int[Tensor, " queries"]) -> Placed:
@@ -227,7 +241,7 @@ class OrdinaryRows:
             torch.minimum(movement, d + at_class(d, index)[:, None], out=movement)
             movement.scatter_(1, index[:, None], 0.0)
             mass = at_class(self.head.rest, index)
-            ordinary = ordinary & (wider * mass <= _NOTHING * dots(pi, movement))
+            ordinary = ordinary & (wider * mass <= NOTHING * dots(pi, movement))
             found.append(movement)
         return Placed(
             allowances=replace(plain.allowances, to_target=found[0], to_top=found[1], within=True), ordinary=ordinary

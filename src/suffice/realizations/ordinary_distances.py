@@ -17,7 +17,7 @@ from suffice.realizations.distances import DOMINATES, NARROW, product_roundings
 from suffice.realizations.row_widening import RowWidening
 from suffice.states import Geometry, States
 
-__all__ = ["ordinary_distances"]
+__all__ = ["away_of", "ordinary_distances", "top_distance"]
 
 _U = unit_roundoff(torch.float64)
 
@@ -53,7 +53,7 @@ def ordinary_distances(
     of_gap = above(largest * (size_most * wide.per_k + largest * wide.constant))
     raised = squares.addcmul_(size, size, value=gamma).add_(of_gap[:, None])
     rho = raised.sqrt_()
-    away = _away(geometry.nu, order, wide)
+    away = away_of(geometry.nu, order, wide)
     moved = (away + torch.expm1(2 * error) * dots(pi, rho)) * torch.exp(error)
     top = head.top
     peak = at_class(pi, top)
@@ -63,14 +63,14 @@ def ordinary_distances(
     nearest = None
     if len(rows):
         beside = gamma * size_most + away
-        nearest = _of_top(states[rows], head[rows], slopes[rows], rho[rows], top[rows], beside[rows])
+        nearest = top_distance(states[rows], head[rows], slopes[rows], rho[rows], top[rows], beside[rows])
     rho.add_(above(away + moved)[:, None])
     if nearest is not None:
         rho[rows, top[rows]] = nearest
     return rho.mul_(above(1.0, 126)).clamp_min_(smallest_normal(torch.float64))
 
 
-def _away(nu: float, order: int, wide: RowWidening) -> Float[Tensor, " queries"]:
+def away_of(nu: float, order: int, wide: RowWidening) -> Float[Tensor, " queries"]:
     """What an exact vector may be off the computed one but for roundings of its size: of the slope, times r_+.
 
     s changes by of_gap/s at most over [r_-, r_+]. The slope's derivative in s times r, and its rounding times r, are at
@@ -84,7 +84,7 @@ def _away(nu: float, order: int, wide: RowWidening) -> Float[Tensor, " queries"]
     return above((change + rounding) * (1 + 2 * wide.relative))
 
 
-def _of_top(
+def top_distance(
     states: States, head: SoftmaxHead, slopes: Tensor, rho: Tensor, top: Tensor, beside: Tensor
 ) -> Float[Tensor, " queries"]:
     """rho_w of the most probable class, from shares of the others: where it has nearly all, squares are all error.

@@ -15,9 +15,9 @@ from torch import Tensor
 from suffice.numerics.outward import above, below
 from suffice.numerics.rounding import unit_roundoff
 from suffice.realizations.geometry_error import feature_lengths, gap_roundings
-from suffice.states import Geometry, States
+from suffice.states import ClassBank, Geometry, States
 
-__all__ = ["RowWidening", "row_widening"]
+__all__ = ["RowWidening", "row_widening", "widened"]
 
 _U = unit_roundoff(torch.float64)
 # No squared radius of a row may be off by more than this, relatively ...
@@ -48,14 +48,27 @@ class RowWidening:
 
 
 def row_widening(states: States, geometry: Geometry) -> RowWidening:
-    """Of every row of a float64 geometry. |D_j| <= 2 k |phi| + |phi|^2, and at most 1.01 times that as computed."""
-    bank, nu, length = states.bank, geometry.nu, feature_lengths(states)
-    k_most = bank.concentrations.max().item()
+    """Of every row of a float64 geometry."""
+    radii = geometry.radii
+    k_over_r = (geometry.concentrations / radii).amax(dim=1)
+    return widened(states.bank, feature_lengths(states), radii.amin(dim=1), radii.amax(dim=1), k_over_r)
+
+
+def widened(
+    bank: ClassBank,
+    length: Float[Tensor, " queries"],
+    r_least: Float[Tensor, " queries"],
+    r_most: Float[Tensor, " queries"],
+    k_over_r: Float[Tensor, " queries"],
+) -> RowWidening:
+    """The same from |phi|, the extremes of r_j and the largest k_j/r_j.
+
+    |D_j| <= 2 k |phi| + |phi|^2, and at most 1.01 times that as computed.
+    """
+    nu, k_most = bank.nu, bank.concentrations.max().item()
     of_product, of_square = gap_roundings(bank.dim, torch.float64, torch.float64, "proved")
     per_k = above(2 * (of_product + 1.01 * _U) * length)
     constant = above((of_square + 1.01 * _U) * length * length)
-    r_least, r_most = geometry.radii.amin(dim=1), geometry.radii.amax(dim=1)
-    k_over_r = (geometry.concentrations / geometry.radii).amax(dim=1)
     # the radius that is meant is at least (1 - relative) r: relative is below 1e-11, and `above` adds 1e-12
     over_r = above((per_k * k_over_r + constant / r_least) * (1 + 3 * _NARROW))
     relative = above(over_r / r_least)

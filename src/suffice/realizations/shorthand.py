@@ -58,6 +58,6 @@ def realization_of(
             f"Expected a pair or a realization, but got {type(given).__name__}; for example sf.DebyePair(order=2)"
         )
     if scope == Scope.ANALYTIC:
-        return Analytic(given)
+        return Analytic(given, compiled)
     pair: Any = given
     return Execution(pair, dtype, compiled, model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,12 +18,12 @@ from suffice.contracts.family import Family
 from suffice.contracts.registry import contract_named
 from suffice.contracts.sensitivity import Sensitivity, first_order
 from suffice.numerics.outward import above, below
-from suffice.numerics.records import joined
+from suffice.numerics.records import in_order, joined
 from suffice.numerics.shown import card, counts, quantiles
 from suffice.objectives.base import Objective
 from suffice.pairs.base import Pair
-from suffice.realizations.analytic import undifferentiated
-from suffice.realizations.base import Realization, Realized
+from suffice.realizations.analytic import Analytic, undifferentiated
+from suffice.realizations.base import Realization, Realized, chunks_of
 from suffice.realizations.shorthand import realization_of
 from suffice.tolerances.bracket import Inverse
 from suffice.tolerances.invert import first_order_tolerance, invert, with_one
@@ -85,14 +86,32 @@ def tolerance(
     check_budgets(budgets, len(states))
     chosen = contract_named(contract)
     realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
-    parts, start = [], 0
+    parts, places, start = [], [], 0
     with undifferentiated(states, realization):
-        for part in states.chunks():
-            made = realization.at(part)
+        for part in _runs(realization, states):
+            made, limits = realization.at(part), budgets[start : start + len(part)]
             made = made if family is None else made.of_family(family)
-            parts.append(tolerance_of(made, budgets[start : start + len(part)], chosen))
+            for rows, piece in _pieces(realization, made, limits, chosen):
+                parts.append(tolerance_of(piece, limits[rows], chosen))
+                places.append(rows + start)
             start += len(part)
-    return joined(parts, scope=realization.scope, execution=execution_words(realization))
+    whole = joined(parts, scope=realization.scope, execution=execution_words(realization))
+    return in_order(whole, torch.cat(places))
+
+
+def _runs(realization: Realization, states: Objective) -> Iterator[Any]:
+    """The states in runs of rows; those of other realizations than pairs are for certificates alone."""
+    return chunks_of(realization, states) if isinstance(realization, Analytic) else states.chunks()
+
+
+def _pieces(
+    realization: Realization, made: Realized, budgets: Budgets, contract: Contract
+) -> Iterator[tuple[Tensor, Realized]]:
+    """As are their pieces."""
+    if isinstance(realization, Analytic):
+        yield from made.pieces(budgets, contract)
+    else:
+        yield torch.arange(len(made)), made
 
 
 def execution_words(realization: Realization) -> str:

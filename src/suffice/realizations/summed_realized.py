@@ -1,0 +1,130 @@
+"""A pair at some states by compiled sums: what a certificate and a tolerance of the centred contract need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from suffice.budgets import Budgets
+from suffice.contracts.base import Contract, Needs
+from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
+from suffice.contracts.centered_series import CenteredSeries, centered_series
+from suffice.contracts.family import Family, SoftmaxFamily
+from suffice.contracts.series import MOST_MASS
+from suffice.contracts.summed_family import SummedFamily
+from suffice.pairs.base import Pair
+from suffice.realizations.analytic import AnalyticRealized, computable, differentiated, realize_contrastive
+from suffice.realizations.base import Realized
+from suffice.realizations.ordinary import ordinary_envelope
+from suffice.realizations.summed import SummedRows
+from suffice.states import States
+
+__all__ = ["SummedRealized", "realize_summed"]
+
+
+def realize_summed(states: States, pair: Pair) -> Realized:
+    """By sums, where these are proved for the pair and nobody wants derivatives; else as without a compiler."""
+    proved = ordinary_envelope(pair, states.bank.nu)
+    if proved is None or differentiated(states):
+        return realize_contrastive(states, pair)
+    inside, outside = computable(states)
+    return SummedRealized(states, pair, SummedRows(inside, proved.order, proved.cap, outside))
+
+
+class SummedRealized(Realized):
+    """Some states under a pair. Whatever is not among the sums is formed as `AnalyticRealized` does."""
+
+    unit_words = AnalyticRealized.unit_words
+
+    def __init__(self, states: States, pair: Pair, rows: SummedRows) -> None:
+        self.states, self.pair, self._rows = states, pair, rows
+        self._last: tuple[Tensor, AnalyticRealized] | None = None
+
+    def pieces(self, budgets: Budgets, contract: Contract) -> Iterator[tuple[Tensor, Realized]]:
+        """All rows by sums but those in which one class has nearly everything: these in runs of their own."""
+        every = torch.arange(len(self), device=self.states.features.device)
+        if contract.series is not centered_series or budgets.prediction or budgets.kl is not None:
+            # for which there are no series
+            dominating = torch.ones_like(every, dtype=torch.bool)
+        else:
+            dominating = self._rows.peak > MOST_MASS
+        if not bool(dominating.any()):
+            yield every, self
+            return
+        rest = every[~dominating]
+        if len(rest):
+            yield rest, SummedRealized(self.states[rest], self.pair, self._rows.kept(rest))
+        for rows in every[dominating].split(self.states.chunk):
+            yield rows, realize_contrastive(self.states[rows], self.pair)
+
+    def __getitem__(self, rows: Tensor) -> AnalyticRealized:  # type: ignore[override]
+        """Some rows, formed: those that sums do not serve are mostly the same for all that is asked."""
+        if self._last is None or not torch.equal(self._last[0], rows):
+            self._last = rows, realize_contrastive(self.states[rows], self.pair)
+        return self._last[1]
+
+    @cached_property
+    def _formed(self) -> AnalyticRealized:
+        return realize_contrastive(self.states, self.pair)
+
+    def head(self, needs: Needs = Needs.NOTHING) -> SoftmaxHead:
+        """As formed."""
+        return self._formed.head(needs)
+
+    def own(self, needs: Needs = Needs.NOTHING) -> Allowances:
+        """As formed."""
+        return self._formed.own(needs)
+
+    def unit(self, needs: Needs = Needs.NOTHING) -> Allowances:
+        """As formed."""
+        return self._formed.unit(needs)
+
+    def simple(self) -> Allowances:
+        """As formed."""
+        return self._formed.simple()
+
+    @property
+    def like(self) -> Float[Tensor, " queries"]:
+        """One number a state."""
+        return self._rows.row.gradient_scale
+
+    def _own_bounds(self, contract: Contract) -> Bounds:
+        """By sums, or as formed."""
+        return self._own_summed(contract).at_one() if self._serves(contract) else super()._own_bounds(contract)
+
+    def own_family(self, contract: Contract) -> Family:
+        """Multiples of its own allowances."""
+        return self._own_summed(contract) if self._serves(contract) else super().own_family(contract)
+
+    def unit_family(self, contract: Contract) -> Family:
+        """Multiples of the unit family."""
+        if not self._serves(contract):
+            return super().unit_family(contract)
+
+        def formed(part: AnalyticRealized) -> SoftmaxFamily:
+            family = part.unit_family(contract)
+            assert isinstance(family, SoftmaxFamily)
+            return family
+
+        return self._once("unit", contract, lambda: self._family(self._rows.unit, formed))
+
+    def _serves(self, contract: Contract) -> bool:
+        """Whether the sums are this contract's, and all that is asked for."""
+        return contract.series is centered_series and not self.divergence
+
+    def _own_summed(self, contract: Contract) -> SummedFamily:
+        def formed(part: AnalyticRealized) -> SoftmaxFamily:
+            return part._own_softmax(contract)
+
+        return self._once("own", contract, lambda: self._family(self._rows.own, formed))
+
+    def _family(self, series: CenteredSeries, of: Callable[[AnalyticRealized], SoftmaxFamily]) -> SummedFamily:
+        def formed(rows: Tensor) -> SoftmaxFamily:
+            return of(self._formed if len(rows) == len(self) else self[rows])
+
+        dominating = self._rows.peak > MOST_MASS
+        return SummedFamily(sums=series, row=self._rows.row, dominating=dominating, formed=formed)

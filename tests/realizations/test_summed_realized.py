@@ -1,0 +1,107 @@
+"""`compiled=True` in the analytic scope: the same certificates and tolerances, from compiled sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import suffice as sf
+import suffice.numerics.compiling as compiling
+from suffice.contracts.centered import CENTERED
+from suffice.realizations.analytic import Analytic, AnalyticRealized, realize_contrastive
+from suffice.realizations.summed_realized import SummedRealized, realize_summed
+from tests.support.ordinary import ordinary_states
+from tests.support.summed import as_they_stand, mixed_states
+
+BUDGETS = [
+    sf.Budgets(loss=1e-5, gradient=1e-5),
+    sf.Budgets(loss=1e-3, probability=1e-6, gradient=1e-2),
+    sf.Budgets(gradient=1e-9),
+    sf.Budgets(probability=1e-3),
+    sf.Budgets(loss=1e-5, kl=1e-9),
+    sf.Budgets(loss=1e-5, prediction=True),
+]
+
+
+def _same(states: sf.States, budgets: sf.Budgets, **how: Any) -> None:
+    plain, summed = (sf.certify(states, budgets, sf.DebyePair(), compiled=flag, **how) for flag in (False, True))
+    names = ["loss", "probability", "gradient", "headroom", *(["kl"] if budgets.kl is not None else [])]
+    for name in names:
+        assert torch.allclose(getattr(summed, name), getattr(plain, name), rtol=1e-9, atol=0), name
+    for name in ("verdict", "binding"):
+        assert (getattr(summed, name) == getattr(plain, name)).all(), name
+    assert torch.equal(summed.prediction, plain.prediction)
+    plain, summed = (sf.tolerance(states, budgets, sf.DebyePair(), compiled=flag, **how) for flag in (False, True))
+    for name in ("b", "upper", "first_order"):
+        assert torch.allclose(getattr(summed, name), getattr(plain, name), rtol=2e-9, atol=0), name
+    for name in ("status", "binding"):
+        assert (getattr(summed, name) == getattr(plain, name)).all(), name
+
+
+@pytest.mark.parametrize("budgets", BUDGETS, ids=str)
+def test_numbers_are_those_without_a_compiler(budgets: sf.Budgets, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_they_stand(monkeypatch)
+    _same(mixed_states(), budgets)
+
+
+@pytest.mark.parametrize("contract", ["geometry", "conditioned"])
+def test_other_contracts_have_no_sums(contract: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_they_stand(monkeypatch)
+    _same(mixed_states(), BUDGETS[0], contract=contract)
+
+
+def test_numbers_of_compiled_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Really compiled, and not run as they stand."""
+    _same(mixed_states(), BUDGETS[0])
+    monkeypatch.setattr(compiling, "has_compiler", lambda: False)
+    with pytest.raises(RuntimeError, match="compiled=False"):
+        sf.certify(mixed_states(), BUDGETS[0], sf.DebyePair(), compiled=True)
+
+
+def test_one_budget_a_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    as_they_stand(monkeypatch)
+    states = mixed_states()
+    _same(states, sf.Budgets(loss=torch.logspace(-9, -2, len(states)).double(), gradient=1e-3))
+
+
+def test_rows_are_certified_where_they_stood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces are all of the rows, each once, and budgets go with them."""
+    as_they_stand(monkeypatch)
+    states = mixed_states()
+    made = Analytic(sf.DebyePair(), compiled=True).at(states)
+    assert isinstance(made, SummedRealized)
+    pieces = list(made.pieces(BUDGETS[0], CENTERED))
+    assert sorted(torch.cat([rows for rows, _ in pieces]).tolist()) == list(range(len(states)))
+    assert isinstance(pieces[0][1], SummedRealized)
+    assert all(isinstance(piece, AnalyticRealized) for _, piece in pieces[1:])
+    assert len(pieces) == 2
+    for rows, piece in pieces:
+        assert torch.equal(piece.states.features, states[rows].features)
+
+
+def test_what_is_not_proved_is_formed() -> None:
+    """Below nu = 2, and with another envelope; also where someone asks for derivatives."""
+    small = sf.ClassBank(torch.eye(5)[:3].double(), [1.0, 2.0, 3.0])
+    states = sf.States(small, torch.ones(2, 5).double(), torch.tensor([0, 1]), 1.0)
+    assert isinstance(realize_summed(states, sf.DebyePair()), AnalyticRealized)
+    wide = ordinary_states(3)
+    assert isinstance(realize_summed(wide, sf.DebyePair()), SummedRealized)
+    features = wide.features.clone().requires_grad_()
+    leaf = sf.States(wide.bank, features, wide.labels, wide.temperature)
+    assert isinstance(realize_summed(leaf, sf.DebyePair()), AnalyticRealized)
+
+
+def test_everything_else_is_as_formed(monkeypatch: pytest.MonkeyPatch) -> None:
+    as_they_stand(monkeypatch)
+    states = mixed_states()
+    made, formed = realize_summed(states, sf.DebyePair()), realize_contrastive(states, sf.DebyePair())
+    assert torch.equal(made.head().log_probabilities, formed.head().log_probabilities)
+    assert torch.equal(made.own().d, formed.own().d)
+    assert torch.equal(made.unit(CENTERED.needs).to_top, formed.unit(CENTERED.needs).to_top)
+    assert torch.equal(made.simple().a, formed.simple().a)
+    assert torch.equal(made.like, formed.like)
+    certificate = sf.certify(states, BUDGETS[0], sf.DebyePair(), compiled=True)
+    plain = sf.certify(states, BUDGETS[0], sf.DebyePair())
+    assert str(certificate.explain(0)) == str(plain.explain(0))
