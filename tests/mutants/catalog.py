@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants import (
     checker,
+    compiled,
     contracts,
     evaluators,
     filters,
@@ -55,6 +56,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(
         judging,
         plain,
         series,
+        compiled,
         orders,
         training,
         filters,

@@ -30,7 +30,7 @@ MUTANTS = (
     Mutant(
         name="slack-roundings",
         file=_BOUNDS,
-        old="return 8 * (self.log_probabilities.shape[1] + 500) * torch.finfo(self.log_probabilities.dtype).eps",
+        old="return 8 * (self.classes + 500) * torch.finfo(self.gradient_scale.dtype).eps",
         new="return 0.0",
         why="a bound that is attained, as at two classes, rounds down half of the time",
         kills=(_NEVER_BELOW,),

@@ -129,8 +129,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _rows(
         "cap",
-        'cap = above(float(UNIFORM["eleventh"].value) / geometry.nu**3, 16)',
-        'cap = above(float(UNIFORM["eleventh"].value) / geometry.nu**4, 16)',
+        'cap = above(float(UNIFORM["eleventh"].value) / nu**3, 16)',
+        'cap = above(float(UNIFORM["eleventh"].value) / nu**4, 16)',
         "1/(11 nu^3) is what is proved",
         _OWN,
     ),

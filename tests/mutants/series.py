@@ -28,6 +28,10 @@ def _series(name: str, old: str, new: str, why: str, kills: tuple[str, ...] = _E
     return Mutant(name=f"series-{name}", file=_CENTERED, old=old, new=new, why=why, kills=kills)
 
 
+def _summed(name: str, old: str, new: str, why: str) -> Mutant:
+    return Mutant(name=f"series-{name}", file="contracts/centered_sums.py", old=old, new=new, why=why, kills=_ENCLOSED)
+
+
 def _conditioned(name: str, old: str, new: str, why: str, kills: tuple[str, ...] = _OF_CONDITIONED) -> Mutant:
     return Mutant(name=f"series-{name}", file=_CONDITIONED, old=old, new=new, why=why, kills=kills)
 
@@ -87,13 +91,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "return middle",
         "and past it",
     ),
-    _series(
+    _summed(
         "curvature",
         "quadratic=(apart - 0.5).mul_(apart).add_(pi)",
         "quadratic=1 * pi",
         "kappa has the square of pibar - pi",
     ),
-    _series(
+    _summed(
         "curvature-linear",
         "linear=(2 * apart).sub_(1)",
         "linear=2 * apart",
@@ -142,7 +146,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _series(
         "tv-twist",
-        "bent = deviation_end(middle + 0.5 * b * b * b * self.twist, line",
+        "bent = deviation_end(middle + 0.5 * b * b * b * scalars(vector.twist), line",
         "bent = deviation_end(middle, line",
         "the third order of total variation",
     ),
@@ -274,8 +278,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="series-one-not-raised",
         file=_FAMILY,
-        old="least, raised = torch.finfo(upper.gradient.dtype).tiny, 1 + 3 * self.head.slack",
-        new="least, raised = torch.finfo(upper.gradient.dtype).tiny, 1 + 0 * self.head.slack",
+        old="least, raised = torch.finfo(upper.gradient.dtype).tiny, 1 + 3 * row.slack",
+        new="least, raised = torch.finfo(upper.gradient.dtype).tiny, 1 + 0 * row.slack",
         why="probabilities and sums are off by their slack",
         kills=(f"{_AT_ONE}test_bounds_at_one_have_their_slack",),
     ),
@@ -288,8 +292,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _series(
         "one-margin",
-        "margin_use=self._margin_use(),",
-        "margin_use=0 * self._margin_use(),",
+        "margin_use=self._sums.margin_use(),",
+        "margin_use=0 * self._sums.margin_use(),",
         "movements use a share of the margin",
         (f"{_EXACTLY}test_never_below_and_hardly_above",),
     ),

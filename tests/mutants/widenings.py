@@ -78,8 +78,8 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
     (
         "unit-moved",
         _ROWS,
-        ".add_(wider[:, None])\n        ordinary = self.narrow & (wider <= _NOTHING * dots",
-        "\n        ordinary = self.narrow & (wider <= _NOTHING * dots",
+        ".add_(wider[:, None])\n        ordinary = self.narrow & (wider <= NOTHING * dots",
+        "\n        ordinary = self.narrow & (wider <= NOTHING * dots",
         "gaps are those of the exact radius",
         _UNIT,
     ),

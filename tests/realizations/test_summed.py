@@ -7,6 +7,7 @@ import torch
 
 import suffice as sf
 import suffice.realizations.summed as module
+from suffice.contracts.centered_series import CenteredSeries
 from tests.support.ordinary import ordinary_states
 from tests.support.summed import as_they_stand, both_rows, formed_sums
 
@@ -34,14 +35,35 @@ def test_served_rows_are_the_ordinary_ones(own: bool) -> None:
         assert served is not None
         assert torch.equal(served, ordinary)
         seen |= {tuple(served.tolist())}
+    series = _twins(own)
+    assert series._sums.served is not None
+    assert not bool(series._sums.served)
+    # all else about this row is as it should be
+    assert not series.usable()[0]
+    object.__setattr__(series._sums, "served", None)
+    del vars(series)["_usable"]
+    assert series.usable()[0]
     assert any(not all(each) for each in seen)
     assert any(any(each) for each in seen)
+
+
+def _twins(own: bool) -> CenteredSeries:
+    """Two classes that are one to all digits share the mass, and the target has nearly nothing: against the top class
+    nearly nothing moves, and the widening is seen there alone."""
+    mu = torch.eye(20)[:3].double()
+    mu[1] = torch.nn.functional.normalize(mu[0] + 1e-13 * mu[2], dim=0)
+    bank = sf.ClassBank(mu, [30.0, 30.0, 30.0], [0.0, 0.0, -40.0])
+    states = sf.States(bank, torch.ones(1, 20).double(), torch.tensor([2]), 0.3)
+    summed, _ = both_rows(states, sf.DebyePair())
+    return summed.own if own else summed.unit
 
 
 def test_rows_outside_are_not_served() -> None:
     summed, _ = both_rows(ordinary_states(5), sf.DebyePair())
     summed.outside = torch.tensor([False, True, False, True])
     for series in (summed.own, summed.unit):
+        assert series._sums.served is not None
+        assert torch.equal(series._sums.served, ~summed.outside)
         assert not bool(torch.from_numpy(series.usable())[summed.outside].any())
     assert torch.equal(summed.row.known, ~summed.outside)
 

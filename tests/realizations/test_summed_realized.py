@@ -10,6 +10,7 @@ import torch
 import suffice as sf
 import suffice.numerics.compiling as compiling
 from suffice.contracts.centered import CENTERED
+from suffice.contracts.conditioned import CONDITIONED
 from suffice.realizations.analytic import Analytic, AnalyticRealized, realize_contrastive
 from suffice.realizations.summed_realized import SummedRealized, realize_summed
 from tests.support.ordinary import ordinary_states
@@ -102,6 +103,7 @@ def test_everything_else_is_as_formed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(made.unit(CENTERED.needs).to_top, formed.unit(CENTERED.needs).to_top)
     assert torch.equal(made.simple().a, formed.simple().a)
     assert torch.equal(made.like, formed.like)
+    assert torch.equal(made.bounds(CONDITIONED).loss, formed.bounds(CONDITIONED).loss)
     certificate = sf.certify(states, BUDGETS[0], sf.DebyePair(), compiled=True)
     plain = sf.certify(states, BUDGETS[0], sf.DebyePair())
     assert str(certificate.explain(0)) == str(plain.explain(0))

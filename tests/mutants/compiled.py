@@ -1,0 +1,228 @@
+"""Mutants of compiled sums (realizations/summed*.py, contracts/summed_family.py; docs/theory, 6.13f)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_KERNELS, _ROWS = "realizations/summed_kernels.py", "realizations/summed.py"
+_HERE = "tests/realizations/test_summed"
+_PAIRS = ("DebyePair(order=2, envelope=None)", "DebyePair(order=3, envelope=None)")
+_OWN = tuple(f"{_HERE}_kernels.py::test_sums_are_those_of_what_is_formed[{pair}-own]" for pair in _PAIRS)
+_UNIT = tuple(f"{_HERE}_kernels.py::test_sums_are_those_of_what_is_formed[{pair}-unit]" for pair in _PAIRS)
+_FIRST = tuple(f"{_HERE}_kernels.py::test_the_first_program_is_what_is_formed[{pair}]" for pair in _PAIRS)
+_SERVED = tuple(f"{_HERE}.py::test_served_rows_are_the_ordinary_ones[{family}]" for family in ("own", "unit"))
+_OUTSIDE = (f"{_HERE}.py::test_rows_outside_are_not_served",)
+_DIRECT = (f"{_HERE}.py::test_the_distance_of_a_class_that_dominates_is_formed_directly",)
+_SAME = tuple(
+    f"{_HERE}_realized.py::test_numbers_are_those_without_a_compiler[{budgets}]"
+    for budgets in (
+        "Budgets(loss=1e-05, probability=None, gradient=1e-05, kl=None, prediction=False, estimated=False)",
+        "Budgets(loss=1e-05, probability=None, gradient=None, kl=None, prediction=True, estimated=False)",
+        "Budgets(loss=1e-05, probability=None, gradient=None, kl=1e-09, prediction=False, estimated=False)",
+    )
+)
+_CONTRACTS = tuple(f"{_HERE}_realized.py::test_other_contracts_have_no_sums[{name}]" for name in ("conditioned",))
+_FAMILY = ("tests/contracts/test_summed_family.py::test_rows_that_are_not_served_are_formed",)
+
+
+def _kernel(name: str, old: str, new: str, why: str, kills: tuple[str, ...] = _OWN) -> Mutant:
+    return Mutant(name=f"summed-{name}", file=_KERNELS, old=old, new=new, why=why, kills=kills)
+
+
+def _rows(name: str, old: str, new: str, why: str, kills: tuple[str, ...] = _OWN) -> Mutant:
+    return Mutant(name=f"summed-{name}", file=_ROWS, old=old, new=new, why=why, kills=kills)
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    _kernel("scores-bias", "delta, inverse) + of.c", "delta, inverse)", "biases are part of a score", _FIRST),
+    _kernel("others", "others=rest / (1 + rest)", "others=rest", "a share of the mass", _FIRST),
+    _kernel(
+        "k-over-r",
+        "k_over_r=_most(of.k / r)",
+        "k_over_r=_most(of.k) / _most(r)",
+        "the largest quotient is not that of the largest",
+        _FIRST,
+    ),
+    _kernel("score-error", "score_most=_most(scores.abs())", "score_most=_most(scores)", "either sign", _FIRST),
+    _kernel("delta-error", "delta_most=_most(delta.abs())", "delta_most=_most(delta)", "either sign", _FIRST),
+    _kernel("size", "size = slopes * (k + given.length)", "size = slopes * k", "phi is a part of every vector"),
+    _kernel(
+        "distance-roundings",
+        "return torch.sqrt(squares + given.gamma * (sizes * sizes) + given.of_gap)",
+        "return torch.sqrt(squares + given.of_gap)",
+        "squares are as far off as their products",
+    ),
+    _kernel(
+        "distance-gap",
+        "return torch.sqrt(squares + given.gamma * (sizes * sizes) + given.of_gap)",
+        "return torch.sqrt(squares + given.gamma * (sizes * sizes))",
+        "the exact radius is another one",
+    ),
+    _kernel(
+        "own-widening",
+        "d * _RAISED + given.wider, a.clamp_min(_TINY)",
+        "d * _RAISED, a.clamp_min(_TINY)",
+        "integrals end at the exact radius",
+    ),
+    _kernel("own-power", "total = total * inverse + power", "total = total * inverse", "a sum of powers"),
+    _kernel(
+        "own-ratio",
+        "_power(inverse, order + 2) * given.ratio",
+        "_power(inverse, order + 3) * given.ratio",
+        "c_n r/s^(n+2)",
+    ),
+    _kernel(
+        "unit-widening",
+        "* given.factor + given.wider\n    return _Endpoint",
+        "* given.factor\n    return _Endpoint",
+        "gaps are those of the exact radius",
+        _UNIT,
+    ),
+    _kernel(
+        "unit-factor",
+        "(r + of.k) * given.factor + given.wider",
+        "(r + of.k) + given.wider",
+        "the sum of radii may be smaller",
+        _UNIT,
+    ),
+    _kernel(
+        "matched-widening",
+        "(found + between) * _RAISED + given.between",
+        "(found + between) * _RAISED",
+        "both ends move",
+    ),
+    _kernel(
+        "matched-radii",
+        "(here.r - other.r).abs() * cap + given.of_radii",
+        "(here.r - other.r).abs() * cap",
+        "radii are right to three roundings",
+        (f"{_HERE}_kernels.py::test_roundings_of_powers_and_radii",),
+    ),
+    _kernel("matched-between", "found + between) *", "found) *", "the ends k are apart as well"),
+    _kernel(
+        "to-target",
+        "to_y = torch.where(is_y, 0.0, _matched(here, at_y,",
+        "to_y = torch.where(is_y, 0.0, _matched(here, at_top,",
+        "the target's movement is against the target",
+    ),
+    _kernel(
+        "to-top",
+        "to_top = torch.where(is_top, 0.0, _matched(here, at_top,",
+        "to_top = torch.where(is_top, 0.0, _matched(here, at_y,",
+        "the top class's movement is against the top class",
+    ),
+    _kernel(
+        "pibar",
+        "pibar = torch.where(is_top, given.others, (given.others - pi) + given.pi_top)",
+        "pibar = torch.where(is_top, given.others, given.others - pi)",
+        "the top class is one of the others",
+    ),
+    _kernel("ratios", "ratios = target_left_out * here.a", "ratios = pi * here.a", "the target is not among them"),
+    _kernel("a-max", "a_max=_most(torch.where(is_y, 0.0, here.a))", "a_max=0 * _most(here.a)", "the largest ratio"),
+    _kernel(
+        "margin-error",
+        "((given.log_pi_top - log_pi) - given.error).clamp_min(0)",
+        "(given.log_pi_top - log_pi).clamp_min(0)",
+        "log-probabilities are off by their error",
+    ),
+    _kernel(
+        "loss-third",
+        "_sum(first * to_y * to_y), _most(to_y)",
+        "_sum(first * to_y), _most(to_y)",
+        "the third moment",
+    ),
+    _kernel("top-mean", "each + of.pi_top * top for each, top", "each for each, top", "the top class counts"),
+    _kernel("level", "level, straight = mean * mean - square / 2,", "level, straight = mean * mean,", "half of m_j"),
+    _kernel(
+        "ratio-second",
+        "+ mean * (2 * straight - _sum(ratios)) +",
+        "+ mean * (2 * straight) +",
+        "half of m_j has v_j V in it",
+    ),
+    _kernel("curvature", "_sum(of.pi * kappa.abs())", "_sum(of.pi * kappa)", "signs do not cancel"),
+    _kernel("twist", "(2 * kappa - t * t) * t + q / 6", "(2 * kappa - t * t) * t", "the third moments of v_i + v_j"),
+    _rows(
+        "error",
+        "error = above(0.5 * self._wide.over_s + self._moved + formula",
+        "error = above(self._moved + formula",
+        "scores are those of the exact geometry",
+        _FIRST,
+    ),
+    _rows(
+        "outside",
+        "log_error = torch.where(self.outside, torch.inf, 2 * error + rounding)",
+        "log_error = 2 * error + rounding",
+        "nothing is known of rows that overflow",
+        _OUTSIDE,
+    ),
+    _rows(
+        "served-outside",
+        "served = self._wide.narrow & ~self.outside & (off",
+        "served = self._wide.narrow & (off",
+        "nothing is known of rows that overflow",
+        _OUTSIDE,
+    ),
+    _rows(
+        "served-narrow",
+        "served = self._wide.narrow & ~self.outside & (off",
+        "served = ~self.outside & (off",
+        "the proposition is for radii that are far from their rounding",
+        _SERVED,
+    ),
+    _rows(
+        "served-matched",
+        "served &= (between * mass <= NOTHING * losses[0]) & (between * others <= NOTHING * vectors[1].mean)",
+        "served &= between * mass <= NOTHING * losses[0]",
+        "the widening is seen in the top class's movements",
+        _SERVED,
+    ),
+    _rows(
+        "own-rounding",
+        "between = above(2 * (self._moved + rounding))",
+        "between = above(2 * self._moved)",
+        "powers of inverses have roundings",
+        (f"{_HERE}_kernels.py::test_roundings_of_powers_and_radii",),
+    ),
+    _rows("raised", "raise_by = above(away + moved)", "raise_by = above(away)", "the mean is off as well"),
+    _rows(
+        "raised-moved",
+        "(_flat(moved) + raise_by * _flat(plain)) * _RAISED",
+        "_flat(moved) * _RAISED",
+        "what every distance is raised by",
+    ),
+    _rows("top-part", "* _RAISED + top * v_top**power", "* _RAISED", "the top class counts"),
+    _rows(
+        "rough",
+        "rough = (self.peak > DOMINATES) | ~(",
+        "rough = torch.zeros_like(self.outside) & ~(",
+        "the distance of a class that is nearly the mean is all error",
+        _DIRECT,
+    ),
+    _rows("mass", "mass = torch.where(is_top, others, (others - pi_y) + self.peak)", "mass = others", "1 - pi_y"),
+    Mutant(
+        name="summed-served",
+        file="contracts/centered_series.py",
+        old="inside &= self._sums.served.numpy(force=True)",
+        new="pass",
+        why="sums say which rows they serve",
+        kills=_SERVED,
+    ),
+    Mutant(
+        name="summed-contract",
+        file="realizations/summed_realized.py",
+        old="return contract.series is centered_series and not self.divergence",
+        new="return not self.divergence",
+        why="the sums are the centred contract's",
+        kills=("tests/realizations/test_summed_realized.py::test_everything_else_is_as_formed",),
+    ),
+    Mutant(
+        name="summed-rows-left",
+        file="contracts/summed_family.py",
+        old="return bounds if not len(rows) else bounds.put(rows, self.formed(rows).at_one())",
+        new="return bounds",
+        why="rows that the sums do not serve",
+        kills=(*_FAMILY, *_SAME),
+    ),
+)
