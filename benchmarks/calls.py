@@ -44,14 +44,14 @@ def each(function: Callable[[sf.States], object]) -> Callable[[Workload], object
     return run
 
 
-def _both(states: sf.States) -> None:
+def _both(states: sf.States, *, compiled: bool = False) -> None:
     """Certificate and tolerance of one realization, chunk by chunk: what an audit does."""
-    realization = Analytic(PAIR)
+    realization = Analytic(PAIR, compiled)
     with undifferentiated(states, realization):
-        for part in states.chunks():
-            realized = realization.at(part)
-            certify_realized(realization, realized, BUDGETS, CENTERED)
-            tolerance_of(realized, BUDGETS, CENTERED)
+        for part in realization.chunks(states):
+            for _, realized in realization.at(part).pieces(BUDGETS, CENTERED):
+                certify_realized(realization, realized, BUDGETS, CENTERED)
+                tolerance_of(realized, BUDGETS, CENTERED)
 
 
 def _audit(workload: Workload) -> None:
@@ -103,7 +103,26 @@ CALLS: tuple[Call, ...] = (
         name="certify and tolerance, sharing their work",
         run=each(_both),
         on=(FIRST, NEW, *_SIZES),
-        limits={FIRST: 16, SQUARE: 7, WIDE: 6, SATURATED: 20},
+        limits={FIRST: 16, SATURATED: 20},
+    ),
+    Call(
+        name="sf.certify, compiled",
+        run=each(lambda states: sf.certify(states, BUDGETS, PAIR, compiled=True)),
+        on=(FIRST, SQUARE, WIDE),
+        mode="compiled",
+    ),
+    Call(
+        name="sf.tolerance, compiled",
+        run=each(lambda states: sf.tolerance(states, BUDGETS, PAIR, compiled=True)),
+        on=(FIRST, SQUARE, WIDE),
+        mode="compiled",
+    ),
+    Call(
+        name="certify and tolerance, sharing their work, compiled",
+        run=each(lambda states: _both(states, compiled=True)),
+        on=(FIRST, SQUARE, WIDE),
+        limits={SQUARE: 7, WIDE: 6},
+        mode="compiled",
     ),
     Call(name="sf.cascade", run=each(lambda states: sf.cascade(states, BUDGETS, PAIR)), on=(FIRST,)),
     Call(

@@ -52,7 +52,7 @@ def _twins(own: bool) -> CenteredSeries:
     nearly nothing moves, and the widening is seen there alone."""
     mu = torch.eye(20)[:3].double()
     mu[1] = torch.nn.functional.normalize(mu[0] + 1e-13 * mu[2], dim=0)
-    bank = sf.ClassBank(mu, [30.0, 30.0, 30.0], [0.0, 0.0, -40.0])
+    bank = sf.ClassBank(mu, [30.0, 30.0, 60.0], [0.0, 0.0, -40.0])
     states = sf.States(bank, torch.ones(1, 20).double(), torch.tensor([2]), 0.3)
     summed, _ = both_rows(states, sf.DebyePair())
     return summed.own if own else summed.unit

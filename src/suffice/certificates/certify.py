@@ -155,6 +155,9 @@ def certify(
     Scope `analytic`: the mathematical error of the pair's formula, in exact arithmetic at the exact geometry of the
     stored features and bank (docs/theory, 6.10). What rounding adds when the formula is executed is not covered.
 
+    With `compiled` the centred contract's sums over classes are compiled loops: the same numbers to their roundings, in
+    half of the time (docs/theory, 6.13f). Compiling takes some seconds for every dimension and order, once a process.
+
     Scope `execution`: the distance of the numbers that the program (`execute`) returns in `dtype`, eager
     or compiled, from the exact objective at the stored inputs (docs/theory, 8). `model` "proved" is the worst case
     of every sum; "probabilistic" is narrower and not a proof. What left the model (overflow, NaN) is never certified.

@@ -80,8 +80,9 @@ def tolerance(
     endpoint's own path for the others) meets the budgets at that state. The approximate outputs are `pair`'s and stay
     fixed. Scope `analytic`: mathematical error of the surrogate at the exact geometry, not rounding. In scope
     `execution` it is the primitive error that is harmless *beside* the rounding of this execution (see `certify`); the
-    status is "zero" where that alone is over a budget. Of another realization it is the largest b of its unit family,
-    and `family` chooses one where there are several (for heads "logits", "relative" and "weights"; docs/theory, 9.4).
+    status is "zero" where that alone is over a budget. `compiled` is as for `certify` in either scope. Of another
+    realization it is the largest b of its unit family, and `family` chooses one where there are several (for heads
+    "logits", "relative" and "weights"; docs/theory, 9.4).
     """
     check_budgets(budgets, len(states))
     chosen = contract_named(contract)
