@@ -10,7 +10,7 @@ import torch
 from flint import arb, ctx
 
 from suffice.numerics import compensated
-from suffice.numerics.compensated import log, quotient, safe_length, squared_radius, two_product, two_sum
+from suffice.numerics.compensated import log, quotient, safe_length, squared_radius, two_product, two_square, two_sum
 from suffice.numerics.formats import FORMATS, format_of
 
 
@@ -25,6 +25,14 @@ def test_sum_and_product_are_exact(dtype: torch.dtype) -> None:
         high, low, product_high, product_low = (Fraction(v.item()) for v in pairs)
         assert high + low == Fraction(x) + Fraction(y)
         assert product_high + product_low == Fraction(x) * Fraction(y)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+def test_a_square_is_the_product(dtype: torch.dtype) -> None:
+    # no half of a product underflows
+    a = torch.cat([1 + torch.rand(10_000).to(dtype), torch.tensor([0.0, 1.0, -3.0]).to(dtype)])
+    for ours, theirs in zip(two_square(a), two_product(a, a), strict=True):
+        assert torch.equal(ours, theirs)
 
 
 def test_quotient_has_twice_the_digits() -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from suffice.numerics.compiling import traced_constant
 from suffice.numerics.formats import FORMATS, format_of
 
-__all__ = ["log", "quotient", "safe_length", "squared_radius", "two_product", "two_sum"]
+__all__ = ["log", "quotient", "safe_length", "squared_radius", "two_product", "two_square", "two_sum"]
 
 Compensated = tuple[Tensor, Tensor]
 
@@ -49,13 +49,20 @@ def two_product(a: Tensor, b: Tensor) -> Compensated:
     return high, ((a1 * b1 - high) + a1 * b0 + a0 * b1) + a0 * b0
 
 
+def two_square(a: Tensor) -> Compensated:
+    """two_product(a, a), split once: a product of the two halves by 2 is exact as their two products are."""
+    high = a * a
+    a1, a0 = _split(a)
+    return high, ((a1 * a1 - high) + 2 * a1 * a0) + a0 * a0
+
+
 def squared_radius(k: Tensor, squared_gap: Tensor, square_of_k: Compensated | None = None) -> Tensor:
     """k^2 + squared_gap to two roundings, also where the two nearly cancel.
 
     Where the sum cancels, adding the rounded square is exact, and what the square had lost is restored. A squared
-    gap of -k^2 that was itself rounded below it counts as r = 0. `square_of_k` is two_product(k, k) if it is at hand.
+    gap of -k^2 that was itself rounded below it counts as r = 0. `square_of_k` is two_square(k) if it is at hand.
     """
-    square, lost = two_product(k, k) if square_of_k is None else square_of_k
+    square, lost = two_square(k) if square_of_k is None else square_of_k
     total = square + squared_gap
     if total.requires_grad:
         return (total + lost).clamp_min(0)

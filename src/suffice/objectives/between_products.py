@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from suffice.numerics.compensated import squared_radius, two_product
+from suffice.numerics.compensated import squared_radius, two_square
 from suffice.numerics.softmax import at_class, class_mask, softmax, total_over_classes, without
 from suffice.pairs import ladder
 
@@ -76,7 +76,7 @@ class ClassTerms(NamedTuple):
 def class_terms(order: int, nu: float, k: Float[Tensor, " classes"], c: Float[Tensor, " classes"]) -> ClassTerms:
     """Those of a bank."""
     at = ladder.endpoint(order, nu, torch.hypot(k, torch.full_like(k, nu)))
-    return ClassTerms(k, c, *two_product(k, k), at.radius, at.inverse, at.inverse_sum, at.theta)
+    return ClassTerms(k, c, *two_square(k), at.radius, at.inverse, at.inverse_sum, at.theta)
 
 
 def in_one_pass(
