@@ -27,10 +27,9 @@ def test_sum_and_product_are_exact(dtype: torch.dtype) -> None:
         assert product_high + product_low == Fraction(x) * Fraction(y)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_a_square_is_the_product(dtype: torch.dtype) -> None:
-    # no half of a product underflows
-    a = torch.cat([1 + torch.rand(10_000).to(dtype), torch.tensor([0.0, 1.0, -3.0]).to(dtype)])
+    a = torch.cat([torch.randn(10_000).to(dtype), torch.tensor([0.0, 1.0, -3.0]).to(dtype)])
     for ours, theirs in zip(two_square(a), two_product(a, a), strict=True):
         assert torch.equal(ours, theirs)
 

@@ -1,4 +1,4 @@
-"""Where the work of an audit is done: in this process, or by Ray tasks on a machine or a cluster."""
+"""Where the work of an audit is done: on this machine, or by Ray tasks on a machine or a cluster."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import redirect_stdout
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from suffice.audits.forked import WorkerLostError, can_fork, run_forked
 from suffice.audits.ledger import result_bytes, result_name
 from suffice.audits.plan import Plan
 from suffice.audits.rows import audit_states
@@ -38,13 +40,24 @@ class EngineError(RuntimeError):
 def run_local(
     batches: Iterator[Batch], plan: Plan, finish: Finish, address: str | None = None, shared: Shared | None = None
 ) -> None:
-    """Worker threads, each on a batch of its own with one torch thread; reading and writing stay in this thread.
+    """Workers, each on a batch of its own with one torch thread; reading and writing stay in this process.
 
-    Many small tensor operations scale better that way than with torch's threads inside of each. Those threads are also
-    set to one here meanwhile: a second OpenMP pool would make every pool sleep between operations.
+    Many small tensor operations scale better that way than with torch's threads inside of each. Workers are copies of
+    this process where that is safe, else threads: these share one interpreter, and two are hardly faster than one.
     """
     del address, shared
     workers = torch.get_num_threads()
+    if workers > 1 and can_fork():
+        try:
+            run_forked(partial(audit_states, plan=plan), batches, finish, workers)
+        except WorkerLostError as error:
+            raise EngineError(str(error)) from error
+    else:
+        _run_threads(batches, plan, finish, workers)
+
+
+def _run_threads(batches: Iterator[Batch], plan: Plan, finish: Finish, workers: int) -> None:
+    """Torch's own threads are set to one here meanwhile: a second OpenMP pool would make every pool sleep."""
     running: dict[Future[Columns], Batch] = {}
 
     def collect() -> None:

@@ -30,7 +30,7 @@ __all__ = ["ORDERS", "Asked", "ask_orders", "meets", "order_columns"]
 ORDERS = tuple(range(1, MAX_ORDER + 1))
 Columns = dict[str, np.ndarray[Any, Any]]
 # Entries of one order in a block; all orders of it are in one tensor.
-_BLOCK = 16_384
+_BLOCK = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
