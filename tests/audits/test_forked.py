@@ -172,12 +172,11 @@ run_forked(work, (SimpleNamespace(states=i) for i in range(1000)), lambda *_: No
 
 
 def test_workers_end_when_their_process_is_killed() -> None:
-    process = subprocess.Popen([sys.executable, "-c", _LEFT_ALONE], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    workers = {int(process.stdout.readline()) for _ in range(2)}
-    assert process.pid not in workers
-    process.kill()
-    process.wait()
+    with subprocess.Popen([sys.executable, "-c", _LEFT_ALONE], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        workers = {int(process.stdout.readline()) for _ in range(2)}
+        assert process.pid not in workers
+        process.kill()
     deadline = time.monotonic() + 30
     while any(_alive(pid) for pid in workers):
         assert time.monotonic() < deadline
