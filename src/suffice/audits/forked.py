@@ -7,9 +7,11 @@ import pickle
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +22,8 @@ __all__ = ["WorkerLostError", "can_fork", "run_forked"]
 
 # A worker that has been told to end does so within this many seconds, or is made to.
 _PATIENCE = 5.0
+# Batches that a worker has: the one that it works on, and the next.
+_GIVEN = 2
 
 
 class WorkerLostError(RuntimeError):
@@ -27,8 +31,11 @@ class WorkerLostError(RuntimeError):
 
 
 class _Worker(NamedTuple):
+    """A process, the pipe to it, and the batches that it has been given, in their order."""
+
     process: BaseProcess
     connection: Connection
+    given: deque[Batch]
 
 
 def can_fork() -> bool:
@@ -52,16 +59,15 @@ def run_forked(
     try:
         for _ in range(workers):
             pool.append(_started(work, [each.connection for each in pool]))
-        idle, busy = list(pool), dict[Any, tuple[_Worker, Batch]]()
         for batch in batches:
-            if not idle:
-                idle += _finished(busy, finish)
-            worker = idle.pop()
+            while min(len(worker.given) for worker in pool) >= _GIVEN:
+                _finish_some(pool, finish)
+            worker = min(pool, key=lambda each: len(each.given))
+            worker.given.append(batch)
             # by value: torch's own way of sending tensors keeps a file open for each
             worker.connection.send_bytes(pickle.dumps(batch.states, protocol=5))
-            busy[worker.connection] = worker, batch
-        while busy:
-            _finished(busy, finish)
+        while any(worker.given for worker in pool):
+            _finish_some(pool, finish)
     finally:
         _end(pool)
 
@@ -72,7 +78,7 @@ def _started(work: Callable[[Any], Any], inherited: list[Connection]) -> _Worker
     process = context.Process(target=_serve, args=(work, theirs, [*inherited, ours]), daemon=True)
     process.start()
     theirs.close()
-    return _Worker(process, ours)
+    return _Worker(process, ours, deque())
 
 
 def _serve(work: Callable[[Any], Any], connection: Connection, inherited: list[Connection]) -> None:
@@ -83,13 +89,11 @@ def _serve(work: Callable[[Any], Any], connection: Connection, inherited: list[C
         each.close()
     # the threads of torch's pool have not come along
     torch.set_num_threads(1)
-    while True:
+    received: SimpleQueue[bytes | None] = SimpleQueue()
+    threading.Thread(target=_receive, args=(connection, received), daemon=True).start()
+    while (states := received.get()) is not None:
         try:
-            states = pickle.loads(connection.recv_bytes())
-        except EOFError:
-            return
-        try:
-            answer = True, work(states)
+            answer = True, work(pickle.loads(states))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is raised where the work was asked for
             answer = False, error
         try:
@@ -97,6 +101,15 @@ def _serve(work: Callable[[Any], Any], connection: Connection, inherited: list[C
         except OSError:
             # nobody listens any more
             return
+
+
+def _receive(connection: Connection, received: SimpleQueue[bytes | None]) -> None:
+    """Take what is given while the last of it is worked on: a pipe holds little, and its other end would wait."""
+    try:
+        while True:
+            received.put(connection.recv_bytes())
+    except (EOFError, OSError):
+        received.put(None)
 
 
 def _pickled(answer: tuple[bool, Any]) -> bytes:
@@ -109,14 +122,14 @@ def _pickled(answer: tuple[bool, Any]) -> bytes:
     return found
 
 
-def _finished(busy: dict[Any, tuple[_Worker, Batch]], finish: Callable[[Batch, Any], None]) -> list[_Worker]:
-    """Wait for a result, or several; the workers that gave them."""
-    done = []
+def _finish_some(pool: list[_Worker], finish: Callable[[Batch, Any], None]) -> None:
+    """Wait for a result, or several, and finish their batches."""
+    busy = {worker.connection: worker for worker in pool if worker.given}
     for connection in wait(list(busy)):
-        worker, batch = busy.pop(connection)
+        worker = busy[connection]  # type: ignore[index]
         try:
             succeeded, found = pickle.loads(worker.connection.recv_bytes())
-        except EOFError:
+        except (EOFError, ConnectionResetError):
             worker.process.join(_PATIENCE)
             raise WorkerLostError(
                 f"a worker process ended with {worker.process.exitcode} (-9 is mostly a lack of memory); results that "
@@ -124,9 +137,7 @@ def _finished(busy: dict[Any, tuple[_Worker, Batch]], finish: Callable[[Batch, A
             ) from None
         if not succeeded:
             raise found
-        finish(batch, found)
-        done.append(worker)
-    return done
+        finish(worker.given.popleft(), found)
 
 
 def _end(pool: list[_Worker]) -> None:
