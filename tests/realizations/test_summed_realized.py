@@ -94,6 +94,18 @@ def test_what_is_not_proved_is_formed() -> None:
     assert isinstance(realize_summed(leaf, sf.DebyePair()), AnalyticRealized)
 
 
+def test_a_single_row_is_formed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of its own would have to be compiled for it."""
+    as_they_stand(monkeypatch)
+    states = mixed_states()
+    assert isinstance(realize_summed(states[:1], sf.DebyePair()), AnalyticRealized)
+    dominated = realize_summed(states, sf.DebyePair())._rows.peak > 0.999
+    rows = torch.cat([dominated.nonzero().squeeze(1), (~dominated).nonzero().squeeze(1)[:1]])
+    pieces = list(realize_summed(states[rows], sf.DebyePair()).pieces(BUDGETS[0], CENTERED))
+    assert all(isinstance(piece, AnalyticRealized) for _, piece in pieces)
+    _same(states[rows], BUDGETS[0])
+
+
 def test_everything_else_is_as_formed(monkeypatch: pytest.MonkeyPatch) -> None:
     as_they_stand(monkeypatch)
     states = mixed_states()

@@ -7,6 +7,7 @@ import pickle
 import signal
 import sys
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
@@ -76,7 +77,10 @@ def _started(work: Callable[[Any], Any], inherited: list[Connection]) -> _Worker
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(work, theirs, [*inherited, ours]), daemon=True)
-    process.start()
+    with warnings.catch_warnings():
+        # newer Pythons warn of threads, of which a progress bar's is the only one (`can_fork`)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process.start()
     theirs.close()
     return _Worker(process, ours, deque())
 

@@ -25,11 +25,14 @@ from suffice.states import States
 
 __all__ = ["SummedRealized", "realize_summed"]
 
+# Of a single row torch compiles another program, which takes longer than any row.
+_LEAST_ROWS = 2
+
 
 def realize_summed(states: States, pair: Pair) -> Realized:
     """By sums, where these are proved for the pair and nobody wants derivatives; else as without a compiler."""
     proved = ordinary_envelope(pair, states.bank.nu)
-    if proved is None or differentiated(states):
+    if proved is None or differentiated(states) or len(states) < _LEAST_ROWS:
         return realize_contrastive(states, pair)
     inside, outside = computable(states)
     return SummedRealized(states, pair, SummedRows(inside, proved.order, proved.cap, outside))
@@ -52,6 +55,8 @@ class SummedRealized(Realized):
             dominating = torch.ones_like(every, dtype=torch.bool)
         else:
             dominating = self._rows.peak > MOST_MASS
+            if int((~dominating).sum()) < _LEAST_ROWS:
+                dominating = torch.ones_like(dominating)
         if not bool(dominating.any()):
             yield every, self
             return
