@@ -10,6 +10,7 @@ from suffice.contracts.centered import CENTERED
 from suffice.contracts.summed_family import SummedFamily
 from suffice.realizations.analytic import realize_contrastive
 from suffice.realizations.summed_realized import realize_summed
+from tests.attacks.extremes import extreme_states
 from tests.support.summed import as_they_stand, mixed_states
 
 
@@ -51,8 +52,21 @@ def test_rows_that_are_not_served_are_formed(families: tuple[SummedFamily, sf.St
     assert len(family) == len(states)
 
 
+def test_rows_that_no_sum_serves_are_inverted_as_formed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums knew nothing of some rows, and what was formed knew all: b* was 0, and unbounded."""
+    as_they_stand(monkeypatch)
+    states = extreme_states(104)
+    found = [
+        sf.tolerance(states, sf.Budgets(loss=1e-5, gradient=1e-5), sf.DebyePair(), compiled=flag)
+        for flag in (False, True)
+    ]
+    assert (found[0].status == found[1].status).all()
+    assert set(found[0].status) == {"bounded", "zero"}
+    assert torch.allclose(found[0].b, found[1].b, rtol=1e-8, atol=0)
+
+
 def test_dominated_rows_are_those_of_the_formed_family(families: tuple[SummedFamily, sf.States]) -> None:
     family, states = families
     formed = realize_contrastive(states, sf.DebyePair()).unit_family(CENTERED)
-    known = family.known()
+    known = family.row.known
     assert torch.equal(family.dominated()[known], formed.dominated()[known])

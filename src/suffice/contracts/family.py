@@ -30,6 +30,10 @@ class Family(Protocol):
         """The family of some rows."""
         ...
 
+    def direct(self) -> Family:
+        """What is evaluated where series do not settle it: itself, unless allowances are formed on request only."""
+        ...
+
     def at(self, b: Float[Tensor, " queries"], names: frozenset[str] | None = None) -> Bounds:
         """The bounds at b times the unit, and what is there beside it; all others than of `names` may be larger."""
         ...
@@ -123,6 +127,10 @@ class SoftmaxFamily:
         """The family of some rows."""
         beside = None if self.beside is None else self.beside[rows]
         return SoftmaxFamily(contract=self.contract, head=self.head[rows], unit=self.unit[rows], beside=beside)
+
+    def direct(self) -> SoftmaxFamily:
+        """Itself."""
+        return self
 
     def at(self, b: Float[Tensor, " queries"], names: frozenset[str] | None = None) -> Bounds:
         """The contract at b times the unit."""

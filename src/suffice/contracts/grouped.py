@@ -297,6 +297,10 @@ class GroupedFamily:
         """The family of some rows."""
         return GroupedFamily(grouped=self.grouped[rows])
 
+    def direct(self) -> GroupedFamily:
+        """Itself."""
+        return self
+
     def at(self, b: Float[Tensor, " queries"], names: frozenset[str] | None = None) -> Bounds:
         """All bounds at b times the unit."""
         del names

@@ -38,6 +38,10 @@ class SummedFamily:
         """Rows that are asked for are those that the series leave: they are formed."""
         return self.formed(rows)
 
+    def direct(self) -> SoftmaxFamily:
+        """All rows, formed: what is known of a row is then known of the same numbers as its bounds."""
+        return self._whole
+
     @cached_property
     def _whole(self) -> SoftmaxFamily:
         return self.formed(torch.arange(len(self), device=self.dominating.device))
@@ -83,8 +87,8 @@ class SummedFamily:
         return self._whole.log_tail()
 
     def known(self) -> Bool[Tensor, " queries"]:
-        """Where anything is known of the log-probabilities."""
-        return self.row.known
+        """As formed: the sums know less."""
+        return self._whole.known()
 
     def estimate(self) -> Estimate | None:
         """The contract's."""

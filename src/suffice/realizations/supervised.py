@@ -224,6 +224,10 @@ class SampledFamily:
         """The family of some rows."""
         return SampledFamily(realized=self.realized[rows], contract=self.contract, unit=self.unit[rows])
 
+    def direct(self) -> SampledFamily:
+        """Itself."""
+        return self
+
     def at(self, b: Float[Tensor, " queries"], _names: frozenset[str] | None = None) -> Bounds:
         """The bound at b times the unit."""
         return self.realized.bounds(self.contract, self.unit.scaled(b))

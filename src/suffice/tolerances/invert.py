@@ -34,7 +34,7 @@ def invert(family: Family, budgets: Budgets, at_one: Bounds | None = None) -> In
     dominated = 2 * int(family.dominated().sum()) > len(family)
     series = None if budgets.prediction or budgets.kl is not None or dominated else family.series()
     if series is None:
-        inverse = _aimed_first(family, budgets, at_one)
+        inverse = _aimed_first(family.direct(), budgets, at_one)
     else:
         limits = budgets.limits(family.slack())
         inverse = _for_others(*settle(series, limits, family.slack()), family, limits, _aimed_first)
@@ -52,7 +52,7 @@ def _for_others(
     if bool(settled.all()):
         return inverse
     if not bool(settled.any()):
-        return other(family, Budgets(**limits))  # type: ignore[arg-type]
+        return other(family.direct(), Budgets(**limits))  # type: ignore[arg-type]
     rows = (~settled).nonzero().squeeze(1)
     each = {name: limit[rows] for name, limit in limits.items()}
     rest = other(family[rows], Budgets(**each))  # type: ignore[arg-type]
