@@ -12,7 +12,7 @@ from torch import Tensor
 import suffice as sf
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_used
 from suffice.contracts.centered import centered_bounds, centered_in_logs
-from suffice.contracts.centered_series import CenteredSeries
+from suffice.contracts.centered_series import centered_series
 from suffice.contracts.conditioned import conditioned_bounds
 from suffice.contracts.family import SoftmaxFamily
 from suffice.contracts.geometry import geometry_bounds
@@ -38,7 +38,7 @@ def test_a_margin_that_is_used_up_certifies_nothing() -> None:
 EVALUATORS = {
     **CONTRACTS,
     "centered in logarithms": centered_in_logs,
-    "centered by series": lambda head, allowances: CenteredSeries(head, allowances).at_one()[0],
+    "centered by series": lambda head, allowances: centered_series(head, allowances).at_one()[0],
 }
 
 

@@ -301,7 +301,7 @@ def _run(server: subprocess.Popen[str], collection: str, out: str, stop_at: int 
     server.stdin.flush()
     process = int(server.stdout.readline())
     while stop_at is not None and len(_results(out)) < stop_at:
-        time.sleep(0.2)
+        time.sleep(0.01)
     if stop_at is not None:
         os.kill(process, signal.SIGKILL)
     return int(server.stdout.readline())
@@ -334,7 +334,7 @@ def _kill_and_resume(address: str, parts: int, stops: tuple[int, ...]) -> None:
 
 
 def test_killed_audits_end_with_the_same_bytes(s3: str) -> None:
-    _kill_and_resume(f"{s3}/kills", 5, (2,))
+    _kill_and_resume(f"{s3}/kills", 12, (2,))
 
 
 @pytest.mark.slow
