@@ -14,6 +14,10 @@ from torch import Tensor
 
 __all__ = ["has_compiler", "run_compiled", "traced_constant"]
 
+# Sizes vary, but how loops are shared among threads is decided by those that are seen first: not for small tensors and
+# large ones alike.
+_LARGE = 1 << 16
+
 Found = TypeVar("Found")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -49,7 +53,8 @@ def run_compiled(program: Callable[..., Found], constants: tuple[Hashable, ...],
             "Expected a C++ compiler for compiled=True, but found neither g++ nor clang++; use compiled=False"
         )
     # values at which a program is traced anew are its own: torch allows a function few recompilations
-    found, was_compiled = _compiled(program, constants, inputs[0].dtype)(*inputs)
+    large = inputs[0].numel() >= _LARGE
+    found, was_compiled = _compiled(program, constants, inputs[0].dtype, large)(*inputs)
     if not was_compiled:
         raise RuntimeError(
             "Expected torch.compile to compile the program, but torch ran the eager one instead (its limit of "
@@ -61,7 +66,7 @@ def run_compiled(program: Callable[..., Found], constants: tuple[Hashable, ...],
 
 
 @cache
-def _compiled(program: Callable[..., Any], constants: tuple[Hashable, ...], dtype: torch.dtype) -> Any:
+def _compiled(program: Callable[..., Any], constants: tuple[Hashable, ...], dtype: torch.dtype, large: bool) -> Any:
     @traced_constant
     def held() -> tuple[Hashable, ...]:
         # a float that a closure holds would be an input of the compiled code, and its square a power in every loop
@@ -72,6 +77,6 @@ def _compiled(program: Callable[..., Any], constants: tuple[Hashable, ...], dtyp
         return program(*held(), *inputs), torch.compiler.is_compiling()
 
     # recompilations are counted by code object
-    words = "_".join(str(word) for word in (program.__name__, *constants, dtype))
+    words = "_".join(str(word) for word in (program.__name__, *constants, dtype, large))
     with_proof.__code__ = with_proof.__code__.replace(co_name=re.sub(r"\W", "_", words))
     return torch.compile(with_proof, dynamic=True)
