@@ -12,6 +12,8 @@ from suffice.audits.plan import Plan
 from suffice.certificates.certify import certify_realized
 from suffice.contracts.centered import CENTERED
 from suffice.realizations.analytic import Analytic, undifferentiated
+from suffice.realizations.base import chunks_of
+from suffice.realizations.summed_realized import CompiledAnalytic
 from suffice.tolerances.tolerance import tolerance_of
 
 __all__ = ["BUDGETS", "CALLS", "PLAN", "Call", "each"]
@@ -46,9 +48,9 @@ def each(function: Callable[[sf.States], object]) -> Callable[[Workload], object
 
 def _both(states: sf.States, *, compiled: bool = False) -> None:
     """Certificate and tolerance of one realization, chunk by chunk: what an audit does."""
-    realization = Analytic(PAIR, compiled)
+    realization = CompiledAnalytic(PAIR) if compiled else Analytic(PAIR)
     with undifferentiated(states, realization):
-        for part in realization.chunks(states):
+        for part in chunks_of(realization, states):
             for _, realized in realization.at(part).pieces(BUDGETS, CENTERED):
                 certify_realized(realization, realized, BUDGETS, CENTERED)
                 tolerance_of(realized, BUDGETS, CENTERED)

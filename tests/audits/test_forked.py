@@ -92,6 +92,18 @@ def test_a_worker_that_is_killed() -> None:
     assert done == [0, 1, 2, 3]
 
 
+def test_a_worker_that_is_gone_before_it_is_given_more() -> None:
+    """There is nobody at the other end of the pipe, which the next batch finds out."""
+
+    def batches() -> Iterator[Any]:
+        yield _Batch(0)
+        time.sleep(0.5)
+        yield _Batch(bytes(1 << 22))
+
+    with pytest.raises(WorkerLostError, match="ended with -9"):
+        run_forked(lambda _: os.kill(os.getpid(), signal.SIGKILL), batches(), lambda *_: None, 1)
+
+
 def test_an_interrupt_ends_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that does not listen."""
     monkeypatch.setattr(module, "_PATIENCE", 0.2)

@@ -144,20 +144,6 @@ MUTANTS: tuple[Mutant, ...] = (
     _kernel("curvature", "_sum(of.pi * kappa.abs())", "_sum(of.pi * kappa)", "signs do not cancel"),
     _kernel("twist", "(2 * kappa - t * t) * t + q / 6", "(2 * kappa - t * t) * t", "the third moments of v_i + v_j"),
     _rows(
-        "error",
-        "error = above(0.5 * self._wide.over_s + self._moved + formula",
-        "error = above(self._moved + formula",
-        "scores are those of the exact geometry",
-        _FIRST,
-    ),
-    _rows(
-        "outside",
-        "log_error = torch.where(self.outside, torch.inf, 2 * error + rounding)",
-        "log_error = 2 * error + rounding",
-        "nothing is known of rows that overflow",
-        _OUTSIDE,
-    ),
-    _rows(
         "served-outside",
         "served = self._wide.narrow & ~self.outside & (off",
         "served = self._wide.narrow & (off",
@@ -178,12 +164,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "the widening is seen in the top class's movements",
         _SERVED,
     ),
-    _rows(
-        "own-rounding",
-        "between = above(2 * (self._moved + rounding))",
-        "between = above(2 * self._moved)",
-        "powers of inverses have roundings",
-        (f"{_HERE}_kernels.py::test_roundings_of_powers_and_radii",),
+    Mutant(
+        name="summed-own-rounding",
+        file="realizations/row_allowances.py",
+        old="return above(2 * (self.moved + rounding))",
+        new="return above(2 * self.moved)",
+        why="powers of inverses have roundings",
+        kills=("tests/realizations/test_row_allowances.py::test_they_are_those_of_the_proposition[3]",),
     ),
     _rows("raised", "raise_by = above(away + moved)", "raise_by = above(away)", "the mean is off as well"),
     _rows(

@@ -37,6 +37,11 @@ def _analytic(name: str, old: str, new: str, why: str, kills: tuple[str, ...] = 
     return Mutant(name=f"rows-{name}", file=_ANALYTIC, old=old, new=new, why=why, kills=kills)
 
 
+def _numbers(name: str, old: str, new: str, why: str, kills: tuple[str, ...]) -> Mutant:
+    file = "realizations/row_allowances.py"
+    return Mutant(name=f"rows-{name}", file=file, old=old, new=new, why=why, kills=kills)
+
+
 def _rows(name: str, old: str, new: str, why: str, kills: tuple[str, ...]) -> Mutant:
     return Mutant(name=f"rows-{name}", file=_ROWS, old=old, new=new, why=why, kills=kills)
 
@@ -50,10 +55,10 @@ def _distances(name: str, old: str, new: str, why: str, kills: tuple[str, ...] =
 
 
 MUTANTS: tuple[Mutant, ...] = (
-    _rows(
+    _numbers(
         "outside",
-        "log_error=torch.where(self.outside, torch.inf, 2 * error + rounding)",
-        "log_error=2 * error + rounding",
+        "return torch.where(outside, torch.inf, 2 * error + rounding)",
+        "return 2 * error + rounding",
         "rows that were set to zero would be certified as such",
         _OUTSIDE,
     ),
@@ -64,35 +69,35 @@ MUTANTS: tuple[Mutant, ...] = (
         "rows that were set to zero would be certified as such",
         _OUTSIDE,
     ),
-    _rows(
+    _numbers(
         "score-geometry",
-        "moved = 0.5 * wide.over_s + self._moved",
-        "moved = self._moved",
+        "moved = 0.5 * self.wide.over_s + self.moved",
+        "moved = self.moved",
         "scores move with the radius",
         _SCORES,
     ),
-    _rows(
+    _numbers(
         "score-formula",
-        "error = above(moved + formula + (_U * largest + 4 * _TINY), FEW)",
-        "error = above(moved + (_U * largest + 4 * _TINY), FEW)",
+        "error = above(moved + formula + (_U * score + 4 * _TINY), FEW)",
+        "error = above(moved + (_U * score + 4 * _TINY), FEW)",
         "the difference of potentials is rounded",
         tuple(f"{_TESTS}test_scores_that_are_all_formula[{order}]" for order in (2, 4, 6)),
     ),
-    _rows(
+    _numbers(
         "score-bias",
-        "error = above(moved + formula + (_U * largest + 4 * _TINY), FEW)",
+        "error = above(moved + formula + (_U * score + 4 * _TINY), FEW)",
         "error = above(moved + formula, FEW)",
         "the sum with a bias is rounded",
         (f"{_TESTS}test_scores_that_are_all_bias",),
     ),
-    _rows(
+    _numbers(
         "log-error-softmax",
         "torch.inf, 2 * error + rounding)",
         "torch.inf, 2 * error)",
         "the softmax of exact scores is rounded",
         (f"{_TESTS}test_scores_that_are_equal",),
     ),
-    _rows(
+    _numbers(
         "log-error-scores",
         "torch.inf, 2 * error + rounding)",
         "torch.inf, rounding)",
@@ -101,15 +106,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _rows(
         "own-moved",
-        "d.mul_(above(1.0, FEW)).add_(above(self._moved, 2)[:, None])",
+        "d.mul_(above(1.0, FEW)).add_(numbers.own[:, None])",
         "d.mul_(above(1.0, FEW))",
         "the exact radius is not the computed one",
         _OWN,
     ),
-    _rows(
+    _numbers(
         "own-ratio-at-computed",
-        "above(self._constant * (1 + (order + 4) * wide.relative), 8)[:, None]",
-        "above(self._constant + 0 * wide.relative, 8)[:, None]",
+        "above(self.constant * (1 + (self.order + 4) * self.wide.relative), 8)",
+        "above(self.constant + 0 * self.wide.relative, 8)",
         "the exact radius is not the computed one",
         _OWN,
     ),
@@ -143,22 +148,22 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _rows(
         "uniform-widening",
-        "d = self._gaps.mul(above(1 + 2 * wide.relative, FEW)[:, None]).add_(wider[:, None])",
+        "d = self._gaps.mul(numbers.unit_factor[:, None]).add_(numbers.unit[:, None])",
         "d = 1 * self._gaps",
         "the exact gap is not the computed one",
         _UNIT,
     ),
-    _rows(
+    _numbers(
         "matched-own",
-        "wider = above(2 * (self._moved + rounding))",
-        "wider = 0 * rounding",
+        "return above(2 * (self.moved + rounding))",
+        "return 0 * rounding",
         "both radii are known to their intervals only",
         _OWN,
     ),
-    _rows(
+    _numbers(
         "matched-uniform",
-        "wider = above(wide.over_r + 16 * _U * wide.r_most)",
-        "wider = 0 * wide.over_r",
+        "return above(self.wide.over_r + 16 * _U * self.wide.r_most)",
+        "return 0 * self.wide.over_r",
         "both radii are known to their intervals only",
         _UNIT,
     ),

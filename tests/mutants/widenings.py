@@ -10,6 +10,7 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _WIDE, _ROWS = "realizations/row_widening.py", "realizations/ordinary.py"
+_NUMBERS = "realizations/row_allowances.py"
 _DISTANCES = "realizations/ordinary_distances.py"
 _CLASSES = ("tests/realizations/test_row_widening.py::test_no_class_has_more",)
 _OWN, _MATCHED, _LOGS, _UNIT, _RHO, _LARGE, _NOTHING = (
@@ -53,7 +54,7 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
     ),
     (
         "moved-power",
-        _ROWS,
+        _NUMBERS,
         "wide.over_s / wide.s_least ** (self.order + 1))",
         "wide.over_s / wide.s_least ** (self.order + 2))",
         "c/s^(n+3) is below the envelope",
@@ -61,49 +62,49 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
     ),
     (
         "moved-half",
-        _ROWS,
-        "return above(0.5 * self._constant * wide.over_s",
-        "return above(0.1 * self._constant * wide.over_s",
+        _NUMBERS,
+        "return above(0.5 * self.constant * wide.over_s",
+        "return above(0.1 * self.constant * wide.over_s",
         "the integral over squares has a half",
         _OWN,
     ),
     (
         "unit-shorter",
-        _ROWS,
-        "d = self._gaps.mul(above(1 + 2 * wide.relative, FEW)[:, None])",
-        "d = self._gaps.mul(above(1.0, FEW))",
+        _NUMBERS,
+        "return above(1 + 2 * self.wide.relative, FEW)",
+        "return above(1 + 0 * self.wide.relative, FEW)",
         "k + r of the exact radius may be smaller",
         _UNIT,
     ),
     (
         "unit-moved",
         _ROWS,
-        ".add_(wider[:, None])\n        ordinary = self.narrow & (wider <= NOTHING * dots",
-        "\n        ordinary = self.narrow & (wider <= NOTHING * dots",
+        ".add_(numbers.unit[:, None])\n        ordinary",
+        "\n        ordinary",
         "gaps are those of the exact radius",
         _UNIT,
     ),
     (
         "matched-once",
-        _ROWS,
-        "wider = above(2 * (self._moved + rounding))",
-        "wider = above(0.5 * (self._moved + rounding))",
+        _NUMBERS,
+        "return above(2 * (self.moved + rounding))",
+        "return above(0.5 * (self.moved + rounding))",
         "both radii are off",
         _MATCHED,
     ),
     (
         "matched-moved",
-        _ROWS,
-        "wider = above(2 * (self._moved + rounding))",
-        "wider = above(2 * rounding)",
+        _NUMBERS,
+        "return above(2 * (self.moved + rounding))",
+        "return above(2 * rounding)",
         "radii are not the exact ones",
         _MATCHED,
     ),
     (
         "matched-unit",
-        _ROWS,
-        "wider = above(wide.over_r + 16 * _U * wide.r_most)",
-        "wider = above(16 * _U * wide.r_most)",
+        _NUMBERS,
+        "return above(self.wide.over_r + 16 * _U * self.wide.r_most)",
+        "return above(16 * _U * self.wide.r_most)",
         "radii are not the exact ones",
         _UNIT,
     ),
@@ -117,7 +118,7 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
     ),
     (
         "softmax-twice",
-        _ROWS,
+        _NUMBERS,
         "torch.inf, 2 * error + rounding)",
         "torch.inf, error + rounding)",
         "a log-softmax moves by twice what scores move",

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 import suffice as sf
-import suffice.realizations.ordinary as ordinary
+import suffice.realizations.row_allowances as row_allowances
 import suffice.realizations.row_widening as widening
-import suffice.realizations.summed as summed_rows
 from suffice.contracts.centered_sums import CenteredSums
 from tests.support.ordinary import ordinary_states
 from tests.support.summed import as_they_stand, both_rows, formed_sums
@@ -69,8 +68,7 @@ def test_sums_are_those_of_what_is_formed(pair: sf.DebyePair, own: bool, monkeyp
 
 def test_roundings_of_powers_and_radii(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a roundoff of 1e-9, where they are seen."""
-    for module in (ordinary, summed_rows):
-        monkeypatch.setattr(module, "_U", 1e-9)
+    monkeypatch.setattr(row_allowances, "_U", 1e-9)
     for seed in range(30):
         for order in (2, 3):
             summed, formed = both_rows(ordinary_states(seed), sf.DebyePair(order=order))

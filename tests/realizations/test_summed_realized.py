@@ -11,8 +11,8 @@ import suffice as sf
 import suffice.numerics.compiling as compiling
 from suffice.contracts.centered import CENTERED
 from suffice.contracts.conditioned import CONDITIONED
-from suffice.realizations.analytic import Analytic, AnalyticRealized, realize_contrastive
-from suffice.realizations.summed_realized import SummedRealized, realize_summed
+from suffice.realizations.analytic import AnalyticRealized, realize_contrastive
+from suffice.realizations.summed_realized import CompiledAnalytic, SummedRealized, realize_summed
 from tests.support.ordinary import ordinary_states
 from tests.support.summed import as_they_stand, mixed_states
 
@@ -71,7 +71,7 @@ def test_rows_are_certified_where_they_stood(monkeypatch: pytest.MonkeyPatch) ->
     """Pieces are all of the rows, each once, and budgets go with them."""
     as_they_stand(monkeypatch)
     states = mixed_states()
-    made = Analytic(sf.DebyePair(), compiled=True).at(states)
+    made = CompiledAnalytic(sf.DebyePair()).at(states)
     assert isinstance(made, SummedRealized)
     pieces = list(made.pieces(BUDGETS[0], CENTERED))
     assert sorted(torch.cat([rows for rows, _ in pieces]).tolist()) == list(range(len(states)))

@@ -64,9 +64,7 @@ def run_forked(
             while min(len(worker.given) for worker in pool) >= _GIVEN:
                 _finish_some(pool, finish)
             worker = min(pool, key=lambda each: len(each.given))
-            worker.given.append(batch)
-            # by value: torch's own way of sending tensors keeps a file open for each
-            worker.connection.send_bytes(pickle.dumps(batch.states, protocol=5))
+            _give(worker, batch)
         while any(worker.given for worker in pool):
             _finish_some(pool, finish)
     finally:
@@ -126,6 +124,24 @@ def _pickled(answer: tuple[bool, Any]) -> bytes:
     return found
 
 
+def _give(worker: _Worker, batch: Batch) -> None:
+    # by value: torch's own way of sending tensors keeps a file open for each
+    states = pickle.dumps(batch.states, protocol=5)
+    worker.given.append(batch)
+    try:
+        worker.connection.send_bytes(states)
+    except (BrokenPipeError, ConnectionResetError):
+        raise _lost(worker) from None
+
+
+def _lost(worker: _Worker) -> WorkerLostError:
+    worker.process.join(_PATIENCE)
+    return WorkerLostError(
+        f"a worker process ended with {worker.process.exitcode} (-9 is mostly a lack of memory); results that were "
+        "finished are kept: run the same command again, and it goes on"
+    )
+
+
 def _finish_some(pool: list[_Worker], finish: Callable[[Batch, Any], None]) -> None:
     """Wait for a result, or several, and finish their batches."""
     busy = {worker.connection: worker for worker in pool if worker.given}
@@ -134,11 +150,7 @@ def _finish_some(pool: list[_Worker], finish: Callable[[Batch, Any], None]) -> N
         try:
             succeeded, found = pickle.loads(worker.connection.recv_bytes())
         except (EOFError, ConnectionResetError):
-            worker.process.join(_PATIENCE)
-            raise WorkerLostError(
-                f"a worker process ended with {worker.process.exitcode} (-9 is mostly a lack of memory); results that "
-                "were finished are kept: run the same command again, and it goes on"
-            ) from None
+            raise _lost(worker) from None
         if not succeeded:
             raise found
         finish(worker.given.popleft(), found)

@@ -59,7 +59,7 @@ def evaluate(states: States, pair: Pair, *, compiled: bool = False) -> Evaluatio
     of the ladder may be `compiled`: worth its half minute where there are many states.
     """
     _check(states, pair)
-    if not isinstance(pair, DebyePair) or _differentiable(states):
+    if not isinstance(pair, DebyePair) or differentiable(states):
         if compiled:
             raise ValueError("Expected a DebyePair, and states without gradients, to be compiled; use compiled=False")
         return _joined(states, (_evaluate(part, pair) for part in states.chunks()))
@@ -70,7 +70,7 @@ def evaluate(states: States, pair: Pair, *, compiled: bool = False) -> Evaluatio
     return _joined(states, (_evaluate_order(part, pair.order, terms) for part in parts))
 
 
-def _differentiable(states: States) -> bool:
+def differentiable(states: States) -> bool:
     """Whether autograd follows anything that is evaluated."""
     bank = states.bank
     inputs = (states.features, states.temperature, bank.directions, bank.concentrations, bank.biases)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, singledispatch
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from suffice.contracts.base import Needs
 from suffice.contracts.bounds import Allowances, SoftmaxHead
-from suffice.objectives.contrastive import class_scores
+from suffice.objectives.contrastive import class_scores, differentiable
 from suffice.pairs.base import Allowance, Pair
 from suffice.realizations.base import Realized
 from suffice.realizations.class_by_class import ClassByClass
@@ -28,7 +28,6 @@ __all__ = [
     "Analytic",
     "AnalyticRealized",
     "computable",
-    "differentiated",
     "pair_name",
     "realize_contrastive",
     "realize_pair",
@@ -39,8 +38,6 @@ __all__ = [
 
 # Squares of such numbers are finite, and far from overflow.
 _LARGEST_LENGTH = 1e150
-# How many times longer the runs of compiled code are.
-_COMPILED_TIMES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,6 @@ class Analytic:
     """
 
     pair: Pair
-    compiled: bool = False
 
     @property
     def scope(self) -> Scope:
@@ -71,17 +67,7 @@ class Analytic:
 
     def at(self, states: Any) -> Realized:
         """Geometry and how far it may be off; all else when it is asked for."""
-        if self.compiled and isinstance(states, States):
-            # which knows what is here
-            from suffice.realizations.summed_realized import realize_summed
-
-            return realize_summed(states, self.pair)
         return realize_pair(states, self.pair)
-
-    def chunks(self, states: Any) -> Iterator[Any]:
-        """Compiled code has few working tensors, and likes longer runs."""
-        runs: Iterator[Any] = states.chunks(_COMPILED_TIMES) if self.compiled else states.chunks()
-        return runs
 
 
 @singledispatch
@@ -257,14 +243,7 @@ def undifferentiated(states: Any, realization: Any) -> AbstractContextManager[An
     """
     if not (isinstance(states, States) and isinstance(realization, Analytic)):
         return nullcontext()
-    return nullcontext() if differentiated(states) else torch.inference_mode()
-
-
-def differentiated(states: States) -> bool:
-    """Whether any of the numbers is part of a graph."""
-    bank = states.bank
-    inputs = (states.features, states.temperature, bank.directions, bank.concentrations, bank.biases)
-    return any(each.requires_grad for each in inputs)
+    return nullcontext() if differentiable(states) else torch.inference_mode()
 
 
 def simple_envelope(pair: Pair) -> Allowance | None:

@@ -18,26 +18,23 @@ from torch import Tensor
 from suffice.contracts.bounds import Allowances, SoftmaxHead
 from suffice.numerics.compensated import squared_radius
 from suffice.numerics.outward import above
-from suffice.numerics.rounding import smallest_normal, unit_roundoff
+from suffice.numerics.rounding import smallest_normal
 from suffice.numerics.softmax import at_class, dots, softmax
 from suffice.pairs import ladder
 from suffice.pairs.base import Pair
-from suffice.pairs.constants import UNIFORM, closed_form_constant
+from suffice.pairs.constants import UNIFORM
 from suffice.pairs.debye import DebyePair
 from suffice.pairs.domain import check_domain
 from suffice.pairs.envelopes import BestAllowance, ClosedForm
-from suffice.pairs.roundings import formula_roundings
 from suffice.realizations.endpoints import FEW
 from suffice.realizations.ordinary_distances import ordinary_distances
+from suffice.realizations.row_allowances import NOTHING, RowAllowances
 from suffice.realizations.row_widening import RowWidening, row_widening
 from suffice.states import Geometry, States
 
-__all__ = ["NOTHING", "OrdinaryEnvelope", "OrdinaryRows", "Placed", "ordinary_envelope", "ordinary_rows"]
+__all__ = ["OrdinaryEnvelope", "OrdinaryRows", "Placed", "ordinary_envelope", "ordinary_rows"]
 
-_U = unit_roundoff(torch.float64)
 _TINY = smallest_normal(torch.float64)
-# A widening counts for nothing if it is at most this much of a mean of what it widens.
-NOTHING = 1e-10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +82,8 @@ class OrdinaryRows:
 
     def __init__(self, states: States, geometry: Geometry, order: int, cap: float | None, outside: Tensor) -> None:
         self.states, self.geometry, self.order, self.cap, self.outside = states, geometry, order, cap, outside
-        nu, k = geometry.nu, geometry.concentrations
-        # past the roundings of every power and product below, at most 8 (n + 6) of them
-        self._constant = above(float(closed_form_constant(order, nu)), 8 * (order + 6))
-        self._s_k = torch.hypot(k, torch.full_like(k, nu))
+        k = geometry.concentrations
+        self._s_k = torch.hypot(k, torch.full_like(k, geometry.nu))
 
     @cached_property
     def widening(self) -> RowWidening:
@@ -117,30 +112,23 @@ class OrdinaryRows:
         return (self.s_r + self._s_k).reciprocal_().mul_(self.geometry.squared_gaps)
 
     @cached_property
-    def _moved(self) -> Float[Tensor, " queries"]:
-        """c_n of_gap/(2 s^(n+2)): what A_n - R integrates to between computed and exact radius (6.10e)."""
-        wide = self.widening
-        return above(0.5 * self._constant * wide.over_s / wide.s_least ** (self.order + 1)).clamp_min(_TINY)
+    def _numbers(self) -> RowAllowances:
+        return RowAllowances(bank=self.states.bank, order=self.order, cap=self.cap, wide=self.widening)
 
     @cached_property
     def _softmax(self) -> tuple[SoftmaxHead, Float[Tensor, "queries classes"]]:
         """The head, and its probabilities."""
-        states, wide, nu = self.states, self.widening, self.geometry.nu
-        at = ladder.endpoint(self.order, nu, self._s_k)
+        states = self.states
+        at = ladder.endpoint(self.order, self.geometry.nu, self._s_k)
         scores = ladder.difference_from_radii(at, self.s_r, self._delta, self.inverse).add_(states.bank.biases)
-        largest = _largest(scores)
-        formula = 1.001 * formula_roundings(self.order, nu) * _U * _largest(self._delta)
-        # as 6.10c, with the largest of each part in place of the largest sum
-        moved = 0.5 * wide.over_s + self._moved
-        error = above(moved + formula + (_U * largest + 4 * _TINY), FEW)
+        error = self._numbers.log_error(_largest(scores), _largest(self._delta), self.outside)
         log_pi, pi = softmax(scores)
-        rounding = _U * (4 * largest + 2 * scores.shape[1] + 40)
         head = SoftmaxHead(
             log_probabilities=log_pi,
             probabilities=pi,
             target=states.labels,
             gradient_scale=1 / states.temperature,
-            log_error=torch.where(self.outside, torch.inf, 2 * error + rounding),
+            log_error=error,
         )
         return head, pi
 
@@ -164,49 +152,42 @@ class OrdinaryRows:
     @cached_property
     def own(self) -> Placed:
         """d and a of the order's envelope."""
-        wide, order = self.widening, self.order
+        numbers, order = self._numbers, self.order
         inverse, inverse_k = self.inverse, self._s_k.reciprocal()
         power, total = inverse_k, None
         for _ in range(order - 1):
             # sum_{i<n} s_r^-i s_k^-(n-1-i) by Horner's scheme in 1/s_r
             total = inverse + power if total is None else total.mul_(inverse).add_(power)
             power = power * inverse_k
-        d = self._delta.abs().mul_(inverse).mul_(inverse_k * (self._constant / order))
+        d = self._delta.abs().mul_(inverse).mul_(inverse_k * (numbers.constant / order))
         if total is not None:
             d.mul_(total)
         a = self.geometry.radii * inverse
         for _ in range(order + 1):
             a.mul_(inverse)
-        # r_+/s_-^(n+2) is r/s^(n+2) times at most 1 + (n + 4) relative
-        a.mul_(above(self._constant * (1 + (order + 4) * wide.relative), 8)[:, None])
+        a.mul_(numbers.ratio[:, None])
         if self.cap is not None:
             torch.minimum(d, self._gaps * self.cap, out=d)
             a.clamp_max_(self.cap)
-        d.mul_(above(1.0, FEW)).add_(above(self._moved, 2)[:, None])
+        d.mul_(above(1.0, FEW)).add_(numbers.own[:, None])
         a.clamp_min_(_TINY)
-        ordinary = self.narrow & (self._moved <= NOTHING * dots(self._softmax[1], d))
+        ordinary = self.narrow & (numbers.moved <= NOTHING * dots(self._softmax[1], d))
         return Placed(allowances=Allowances(d=d, a=a), ordinary=ordinary)
 
     @cached_property
     def unit(self) -> Placed:
         """d_j = |r_j - k_j| and a_j = 1, the paper's family at b = 1."""
-        wide = self.widening
-        k_least = self.geometry.concentrations.amin()
-        # the exact |r - k| is at most (|D| + of_gap)/(k + r_-), and r_- at least (1 - 2 relative) r
-        wider = above(wide.per_k + wide.constant / (wide.r_least * (1 - 2 * wide.relative) + k_least))
-        d = self._gaps.mul(above(1 + 2 * wide.relative, FEW)[:, None]).add_(wider[:, None])
-        ordinary = self.narrow & (wider <= NOTHING * dots(self._softmax[1], d))
+        numbers = self._numbers
+        d = self._gaps.mul(numbers.unit_factor[:, None]).add_(numbers.unit[:, None])
+        ordinary = self.narrow & (numbers.unit <= NOTHING * dots(self._softmax[1], d))
         return Placed(allowances=Allowances(d=d, a=torch.ones_like(d)), ordinary=ordinary)
 
     def own_matched(self, top: Int[Tensor, " queries"]) -> Placed:
         """The same with bounds on |e_j - e_y| and |e_j - e_w|, w the top class: the envelope between their radii."""
-        wide, order, cap = self.widening, self.order, self.cap
-        scale = self._constant / order
+        numbers, order, cap = self._numbers, self.order, self.cap
+        scale = numbers.constant / order
         at_r, at_k = (scale * self.inverse**order, scale * self._s_k.reciprocal() ** order)
-        # an inverse is right to 5 roundings, its power to 6 n; radii are right to 3
-        rounding = (6 * order + 10) * _U * (scale / wide.s_least**order + at_k.amax())
-        wider = above(2 * (self._moved + rounding))
-        of_radii = above(16 * _U * (cap or 0.0) * wide.r_most)[:, None]
+        of_radii = numbers.of_radii[:, None]
         k, r = self.geometry.concentrations, self.geometry.radii
 
         def apart(index: Tensor) -> Tensor:
@@ -218,19 +199,17 @@ class OrdinaryRows:
                 torch.minimum(between, (k - k[index][:, None]).abs_().mul_(cap), out=between)
             return found.add_(between)
 
-        return self._matched(self.own, top, apart, wider)
+        return self._matched(self.own, top, apart, numbers.own_matched)
 
     def unit_matched(self, top: Int[Tensor, " queries"]) -> Placed:
         """The same for the unit family: |e_j - e_i| <= |r_j - r_i| + |k_j - k_i|."""
-        wide, k, r = self.widening, self.geometry.concentrations, self.geometry.radii
-        # the exact radius is within of_gap/(2 r_-) of the root that was computed to 3 roundings
-        wider = above(wide.over_r + 16 * _U * wide.r_most)
+        k, r = self.geometry.concentrations, self.geometry.radii
 
         def apart(index: Tensor) -> Tensor:
             found = (r - at_class(r, index)[:, None]).abs_()
             return found.add_((k - k[index][:, None]).abs_())
 
-        return self._matched(self.unit, top, apart, wider)
+        return self._matched(self.unit, top, apart, self._numbers.unit_matched)
 
     def _matched(self, plain: Placed, top: Tensor, apart: Callable[[Tensor], Tensor], wider: Tensor) -> Placed:
         """Bounds towards the target and the top class; not ordinary where the widening is seen in their means."""

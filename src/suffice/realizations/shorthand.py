@@ -14,6 +14,7 @@ from suffice.realizations.analytic import Analytic
 from suffice.realizations.base import Realization
 from suffice.realizations.executed.realization import Execution
 from suffice.realizations.linear import ExactHead
+from suffice.realizations.summed_realized import CompiledAnalytic
 from suffice.words import Scope
 
 __all__ = ["default_realization", "realization_of"]
@@ -58,6 +59,6 @@ def realization_of(
             f"Expected a pair or a realization, but got {type(given).__name__}; for example sf.DebyePair(order=2)"
         )
     if scope == Scope.ANALYTIC:
-        return Analytic(given, compiled)
+        return CompiledAnalytic(given) if compiled else Analytic(given)
     pair: Any = given
     return Execution(pair, dtype, compiled, model)

@@ -20,23 +20,19 @@ from suffice.contracts.centered_sums import CenteredSums
 from suffice.contracts.series import MOST_MASS
 from suffice.numerics.compiling import run_compiled
 from suffice.numerics.outward import above
-from suffice.numerics.rounding import smallest_normal, unit_roundoff
+from suffice.numerics.rounding import smallest_normal
 from suffice.numerics.softmax import dots
 from suffice.objectives.between_products import ClassTerms, class_terms
-from suffice.pairs.constants import closed_form_constant
-from suffice.pairs.roundings import formula_roundings
 from suffice.realizations.distances import DOMINATES, NARROW, product_roundings
-from suffice.realizations.endpoints import FEW
 from suffice.realizations.geometry_error import feature_lengths
-from suffice.realizations.ordinary import NOTHING
 from suffice.realizations.ordinary_distances import away_of, top_distance
+from suffice.realizations.row_allowances import NOTHING, RowAllowances
 from suffice.realizations.row_widening import RowWidening, widened
 from suffice.realizations.summed_kernels import Ends, FamilySums, Given, VectorMoments, Weighed, class_sums, weighed
 from suffice.states import States
 
 __all__ = ["SummedRows"]
 
-_U = unit_roundoff(torch.float64)
 _TINY = smallest_normal(torch.float64)
 # as the distances of ordinary rows are raised
 _RAISED = above(1.0, 126)
@@ -76,7 +72,6 @@ class SummedRows:
     def __init__(self, states: States, order: int, cap: float | None, outside: Bool[Tensor, " queries"]) -> None:
         self.states, self.order, self.cap, self.outside = states, order, cap, outside
         self.nu = states.bank.nu
-        self._constant = above(float(closed_form_constant(order, self.nu)), 8 * (order + 6))
 
     def kept(self, rows: Int[Tensor, " rows"]) -> SummedRows:
         """Some rows, with what the first loop has found of them."""
@@ -110,21 +105,15 @@ class SummedRows:
         return widened(self.states.bank, self._length, *extremes)
 
     @cached_property
-    def _moved(self) -> Row:
-        """As that of `OrdinaryRows`."""
-        wide = self._wide
-        return above(0.5 * self._constant * wide.over_s / wide.s_least ** (self.order + 1)).clamp_min(_TINY)
+    def _numbers(self) -> RowAllowances:
+        return RowAllowances(bank=self.states.bank, order=self.order, cap=self.cap, wide=self._wide)
 
     @cached_property
     def row(self) -> HeadRow:
-        """The numbers of the head, its error as `OrdinaryRows` has it."""
-        of, classes = self._weighed, self.states.num_classes
-        largest = of.score_most.squeeze(1)
-        formula = 1.001 * formula_roundings(self.order, self.nu) * _U * of.delta_most.squeeze(1)
-        error = above(0.5 * self._wide.over_s + self._moved + formula + (_U * largest + 4 * _TINY), FEW)
-        rounding = _U * (4 * largest + 2 * classes + 40)
-        log_error = torch.where(self.outside, torch.inf, 2 * error + rounding)
-        return HeadRow(gradient_scale=1 / self.states.temperature, log_error=log_error, classes=classes)
+        """The numbers of the head."""
+        of, states = self._weighed, self.states
+        error = self._numbers.log_error(_flat(of.score_most), _flat(of.delta_most), self.outside)
+        return HeadRow(gradient_scale=1 / states.temperature, log_error=error, classes=states.num_classes)
 
     @cached_property
     def peak(self) -> Row:
@@ -147,40 +136,30 @@ class SummedRows:
     @cached_property
     def own(self) -> CenteredSeries:
         """The series of the order's envelope."""
-        wide, order, scale = self._wide, self.order, self._constant / self.order
-        # as in `OrdinaryRows.own` and `own_matched`
-        rounding = (6 * order + 10) * _U * (scale / wide.s_least**order + scale / self._s_k_least**order)
-        between = above(2 * (self._moved + rounding))
+        numbers = self._numbers
         return self._series(
             own=True,
-            factor=torch.ones_like(between),
-            wider=above(self._moved, 2),
-            off=self._moved,
-            ratio=above(self._constant * (1 + (order + 4) * wide.relative), 8),
-            between=between,
-            of_radii=above(16 * _U * (self.cap or 0.0) * wide.r_most),
+            factor=torch.ones_like(numbers.moved),
+            wider=numbers.own,
+            off=numbers.moved,
+            ratio=numbers.ratio,
+            between=numbers.own_matched,
+            of_radii=numbers.of_radii,
         )
 
     @cached_property
     def unit(self) -> CenteredSeries:
         """The series of the unit family."""
-        wide = self._wide
-        # as in `OrdinaryRows.unit` and `unit_matched`
-        k_least = self.states.bank.concentrations.amin()
-        wider = above(wide.per_k + wide.constant / (wide.r_least * (1 - 2 * wide.relative) + k_least))
+        numbers = self._numbers
         return self._series(
             own=False,
-            factor=above(1 + 2 * wide.relative, FEW),
-            wider=wider,
-            off=wider,
-            ratio=torch.ones_like(wider),
-            between=above(wide.over_r + 16 * _U * wide.r_most),
-            of_radii=torch.zeros_like(wider),
+            factor=numbers.unit_factor,
+            wider=numbers.unit,
+            off=numbers.unit,
+            ratio=torch.ones_like(numbers.unit),
+            between=numbers.unit_matched,
+            of_radii=torch.zeros_like(numbers.unit),
         )
-
-    @cached_property
-    def _s_k_least(self) -> float:
-        return self._terms.radius.min().item()
 
     def _series(
         self, *, own: bool, factor: Row, wider: Row, off: Row, ratio: Row, between: Row, of_radii: Row
@@ -212,7 +191,7 @@ class SummedRows:
 
         @cache
         def sums(highest: int) -> FamilySums:
-            constants = (self.order, self.nu, self._constant, self.cap, own, highest)
+            constants = (self.order, self.nu, self._numbers.constant, self.cap, own, highest)
             return run_compiled(class_sums, constants, inputs)
 
         # the second order of total variation is in every certificate and in few tolerances, the third in few of either

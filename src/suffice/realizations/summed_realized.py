@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -16,23 +18,40 @@ from suffice.contracts.centered_series import CenteredSeries, centered_series
 from suffice.contracts.family import Family, SoftmaxFamily
 from suffice.contracts.series import MOST_MASS
 from suffice.contracts.summed_family import SummedFamily
+from suffice.objectives.contrastive import differentiable
 from suffice.pairs.base import Pair
-from suffice.realizations.analytic import AnalyticRealized, computable, differentiated, realize_contrastive
+from suffice.realizations.analytic import Analytic, AnalyticRealized, computable, realize_contrastive, realize_pair
 from suffice.realizations.base import Realized
 from suffice.realizations.ordinary import ordinary_envelope
 from suffice.realizations.summed import SummedRows
 from suffice.states import States
 
-__all__ = ["SummedRealized", "realize_summed"]
+__all__ = ["CompiledAnalytic", "SummedRealized", "realize_summed"]
 
 # Of a single row torch compiles another program, which takes longer than any row.
 _LEAST_ROWS = 2
+# Compiled code has few working tensors, and likes runs that are this many times as long.
+_TIMES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledAnalytic(Analytic):
+    """The same pair, the same claims and the same words: formed by compiled sums as far as these go."""
+
+    def at(self, states: Any) -> Realized:
+        """By sums, at learning states."""
+        return realize_summed(states, self.pair) if isinstance(states, States) else realize_pair(states, self.pair)
+
+    def chunks(self, states: Any) -> Iterator[Any]:
+        """In longer runs."""
+        runs: Iterator[Any] = states.chunks(_TIMES) if isinstance(states, States) else states.chunks()
+        return runs
 
 
 def realize_summed(states: States, pair: Pair) -> Realized:
     """By sums, where these are proved for the pair and nobody wants derivatives; else as without a compiler."""
     proved = ordinary_envelope(pair, states.bank.nu)
-    if proved is None or differentiated(states) or len(states) < _LEAST_ROWS:
+    if proved is None or differentiable(states) or len(states) < _LEAST_ROWS:
         return realize_contrastive(states, pair)
     inside, outside = computable(states)
     return SummedRealized(states, pair, SummedRows(inside, proved.order, proved.cap, outside))
