@@ -11,9 +11,9 @@ from suffice.audits.engines import run_local
 from suffice.audits.plan import Plan
 from suffice.certificates.certify import certify_realized
 from suffice.contracts.centered import CENTERED
-from suffice.realizations.analytic import Analytic, undifferentiated
+from suffice.realizations.analytic import undifferentiated
 from suffice.realizations.base import chunks_of
-from suffice.realizations.summed_realized import CompiledAnalytic
+from suffice.realizations.summed_realized import CompiledAnalytic, SummedAnalytic
 from suffice.tolerances.tolerance import tolerance_of
 
 __all__ = ["BUDGETS", "CALLS", "PLAN", "Call", "each"]
@@ -48,7 +48,7 @@ def each(function: Callable[[sf.States], object]) -> Callable[[Workload], object
 
 def _both(states: sf.States, *, compiled: bool = False) -> None:
     """Certificate and tolerance of one realization, chunk by chunk: what an audit does."""
-    realization = CompiledAnalytic(PAIR) if compiled else Analytic(PAIR)
+    realization = CompiledAnalytic(PAIR) if compiled else SummedAnalytic(PAIR)
     with undifferentiated(states, realization):
         for part in chunks_of(realization, states):
             for _, realized in realization.at(part).pieces(BUDGETS, CENTERED):

@@ -58,7 +58,8 @@ def shaken(states: sf.States, generator: torch.Generator) -> Computed:
     """The geometry off by nearly all that `row_widening` says, in one direction or the other, class by class."""
     geometry = states.geometry()
     wide = widening.row_widening(states, geometry)
-    off = wide.per_k[:, None] * geometry.concentrations + wide.constant[:, None]
+    per_k, constant = torch.from_numpy(wide.per_k), torch.from_numpy(wide.constant)
+    off = per_k[:, None] * geometry.concentrations + constant[:, None]
     signs = 2 * (torch.rand(off.shape, generator=generator) < 0.5).double() - 1
     gaps = geometry.squared_gaps + 0.999 * signs * off
     return replace(geometry, squared_gaps=gaps, radii=torch.sqrt(geometry.concentrations**2 + gaps))

@@ -24,6 +24,7 @@ from suffice.pairs.base import Pair
 from suffice.realizations.analytic import Analytic, undifferentiated
 from suffice.realizations.base import Realization, Realized, chunks_of
 from suffice.realizations.shorthand import realization_of
+from suffice.realizations.summed_realized import by_sums
 from suffice.states import States
 from suffice.tolerances.tolerance import execution_words, headroom
 from suffice.words import Departure, Scope, Verdict
@@ -166,10 +167,11 @@ def certify(
     check_budgets(budgets, len(states))
     chosen = contract_named(contract)
     realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
+    quick = by_sums(realization)
     parts, places, start = [], [], 0
     with undifferentiated(states, realization):
-        for part in chunks_of(realization, states):
-            made, limits = realization.at(part), budgets[start : start + len(part)]
+        for part in chunks_of(quick, states):
+            made, limits = quick.at(part), budgets[start : start + len(part)]
             made.refuse(limits)
             for rows, piece in made.pieces(limits, chosen):
                 parts.append(certify_realized(realization, piece, limits[rows], chosen))

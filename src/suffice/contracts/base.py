@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.sensitivity import Sensitivity
+from suffice.numerics.arrays import Flags, Scalars
 
 __all__ = ["Contract", "Enclosure", "Estimate", "Flags", "Needs", "Scalars", "Series"]
 
@@ -43,11 +43,6 @@ class Enclosure:
 
     lower: Float[Tensor, " queries"]
     upper: Float[Tensor, " queries"]
-
-
-# One number, or a truth value, a row: on the host, where operations on few numbers cost least.
-Scalars = np.ndarray[Any, np.dtype[np.float64]]
-Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class Series(Protocol):

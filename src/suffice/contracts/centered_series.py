@@ -217,7 +217,7 @@ class CenteredSeries:
         # a probability that vanishes is then nothing beside a sum, whatever it is multiplied by
         inside &= (self.a_max + self.a_y < 1 / LEAST) & (self.farthest < 1 / LEAST)
         if self._sums.served is not None:
-            inside &= self._sums.served.numpy(force=True)
+            inside &= self._sums.served
         slopes = self.slopes()
         return inside & (smallest([slopes["loss"], slopes["probability"], slopes["gradient"] / self.scale]) > LEAST_SUM)
 

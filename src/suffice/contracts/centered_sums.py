@@ -16,11 +16,13 @@ from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, SoftmaxHead, margin_used
 from suffice.contracts.moved import towards
+from suffice.numerics.arrays import Flags, Scalars
 from suffice.numerics.softmax import at_class, dots
 
 __all__ = ["CenteredSums", "VectorSums", "centered_sums"]
 
-Row = Float[Tensor, " queries"]
+# One number a row, wherever it is.
+Row = Float[Tensor, " queries"] | Scalars
 
 
 class VectorSums(Protocol):
@@ -75,9 +77,9 @@ class CenteredSums:
     farthest: Row
     losses: tuple[Row, Row, Row, Row]
     vectors: Sequence[VectorSums]
-    margin_use: Callable[[], Row]
-    loss_slope: Callable[[], Row]
-    served: Tensor | None = None
+    margin_use: Callable[[], Float[Tensor, " queries"]]
+    loss_slope: Callable[[], Float[Tensor, " queries"]]
+    served: Flags | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

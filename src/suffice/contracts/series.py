@@ -18,6 +18,7 @@ from torch import Tensor
 
 from suffice.contracts.base import Enclosure, Flags, Scalars, Series
 from suffice.contracts.sensitivity import Sensitivity
+from suffice.numerics.arrays import quiet
 
 __all__ = [
     "LEAST",
@@ -44,9 +45,6 @@ MOST_MASS = 1 - 1e-3
 LEAST = 1e-60
 LEAST_SUM = 1e-90
 
-
-# What overflows, or is 0/0, in a row that is out of range is inf or NaN there, and never usable.
-quiet = np.errstate(all="ignore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +136,9 @@ def expm1_above(x: Scalars) -> Scalars:
     return x * np.exp(x)
 
 
-def scalars(column: Float[Tensor, " queries"]) -> Scalars:
-    """One number a row as an array on the host."""
-    array: Scalars = column.numpy(force=True)
+def scalars(column: Float[Tensor, " queries"] | Scalars) -> Scalars:
+    """One number a row as an array on the host, where it may be already."""
+    array: Scalars = column if isinstance(column, np.ndarray) else column.numpy(force=True)
     return array
 
 

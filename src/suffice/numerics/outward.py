@@ -24,6 +24,7 @@ underflowed on the way, say where X is `positive`: the result is then at least t
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -73,6 +74,7 @@ def above_in(x: Tensor, dtype: torch.dtype, roundings: int = MANY) -> Tensor:
     return raised.to(dtype)
 
 
+@cache
 def _slack(roundings: int, dtype: torch.dtype) -> float:
     """s of the proposition."""
     u, count = unit_roundoff(dtype), roundings + 1

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, SoftmaxHead
+from suffice.numerics.arrays import Flags, Scalars
 from suffice.numerics.compensated import squared_radius
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import smallest_normal
@@ -93,7 +94,14 @@ class OrdinaryRows:
     @cached_property
     def narrow(self) -> Bool[Tensor, " queries"]:
         """Where the geometry is far from its own rounding."""
-        return self.widening.narrow & ~self.outside
+        return self._there(self.widening.narrow) & ~self.outside
+
+    def _there(self, numbers: Scalars | Flags) -> Tensor:
+        """One number a row, where the classes are."""
+        return torch.from_numpy(numbers).to(self.outside.device)
+
+    def _column(self, numbers: Scalars) -> Float[Tensor, "queries 1"]:
+        return self._there(numbers)[:, None]
 
     @cached_property
     def s_r(self) -> Float[Tensor, "queries classes"]:
@@ -121,7 +129,8 @@ class OrdinaryRows:
         states = self.states
         at = ladder.endpoint(self.order, self.geometry.nu, self._s_k)
         scores = ladder.difference_from_radii(at, self.s_r, self._delta, self.inverse).add_(states.bank.biases)
-        error = self._numbers.log_error(_largest(scores), _largest(self._delta), self.outside)
+        extremes = (_largest(scores), _largest(self._delta), self.outside)
+        error = self._there(self._numbers.log_error(*(each.numpy(force=True) for each in extremes)))
         log_pi, pi = softmax(scores)
         head = SoftmaxHead(
             log_probabilities=log_pi,
@@ -165,21 +174,21 @@ class OrdinaryRows:
         a = self.geometry.radii * inverse
         for _ in range(order + 1):
             a.mul_(inverse)
-        a.mul_(numbers.ratio[:, None])
+        a.mul_(self._column(numbers.ratio))
         if self.cap is not None:
             torch.minimum(d, self._gaps * self.cap, out=d)
             a.clamp_max_(self.cap)
-        d.mul_(above(1.0, FEW)).add_(numbers.own[:, None])
+        d.mul_(above(1.0, FEW)).add_(self._column(numbers.own))
         a.clamp_min_(_TINY)
-        ordinary = self.narrow & (numbers.moved <= NOTHING * dots(self._softmax[1], d))
+        ordinary = self.narrow & (self._there(numbers.moved) <= NOTHING * dots(self._softmax[1], d))
         return Placed(allowances=Allowances(d=d, a=a), ordinary=ordinary)
 
     @cached_property
     def unit(self) -> Placed:
         """d_j = |r_j - k_j| and a_j = 1, the paper's family at b = 1."""
         numbers = self._numbers
-        d = self._gaps.mul(numbers.unit_factor[:, None]).add_(numbers.unit[:, None])
-        ordinary = self.narrow & (numbers.unit <= NOTHING * dots(self._softmax[1], d))
+        d = self._gaps.mul(self._column(numbers.unit_factor)).add_(self._column(numbers.unit))
+        ordinary = self.narrow & (self._there(numbers.unit) <= NOTHING * dots(self._softmax[1], d))
         return Placed(allowances=Allowances(d=d, a=torch.ones_like(d)), ordinary=ordinary)
 
     def own_matched(self, top: Int[Tensor, " queries"]) -> Placed:
@@ -187,7 +196,7 @@ class OrdinaryRows:
         numbers, order, cap = self._numbers, self.order, self.cap
         scale = numbers.constant / order
         at_r, at_k = (scale * self.inverse**order, scale * self._s_k.reciprocal() ** order)
-        of_radii = numbers.of_radii[:, None]
+        of_radii = self._column(numbers.of_radii)
         k, r = self.geometry.concentrations, self.geometry.radii
 
         def apart(index: Tensor) -> Tensor:
@@ -211,9 +220,9 @@ class OrdinaryRows:
 
         return self._matched(self.unit, top, apart, self._numbers.unit_matched)
 
-    def _matched(self, plain: Placed, top: Tensor, apart: Callable[[Tensor], Tensor], wider: Tensor) -> Placed:
+    def _matched(self, plain: Placed, top: Tensor, apart: Callable[[Tensor], Tensor], between: Scalars) -> Placed:
         """Bounds towards the target and the top class; not ordinary where the widening is seen in their means."""
-        d, pi, ordinary = plain.allowances.d, self._softmax[1], plain.ordinary
+        d, pi, ordinary, wider = plain.allowances.d, self._softmax[1], plain.ordinary, self._there(between)
         found = []
         for index in (self.states.labels, top):
             movement = apart(index).mul_(above(1.0, FEW)).add_(wider[:, None])

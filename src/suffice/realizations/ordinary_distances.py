@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.contracts.bounds import SoftmaxHead
+from suffice.numerics.arrays import Scalars, quiet
 from suffice.numerics.compensated import safe_length
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import smallest_normal, unit_roundoff
@@ -37,7 +38,11 @@ def ordinary_distances(
     gamma = product_roundings(states)
     phi = states.features / states.temperature[:, None]
     # hhat_j is a sum of two vectors that may cancel: roundings are as large as their lengths
-    size = (bank.concentrations + wide.length[:, None]).mul_(slopes)
+    length, per_k, constant, away = (
+        torch.from_numpy(each).to(pi.device)
+        for each in (wide.length, wide.per_k, wide.constant, away_of(geometry.nu, order, wide))
+    )
+    size = (bank.concentrations + length[:, None]).mul_(slopes)
     weights = pi * slopes
     center = (weights * bank.concentrations) @ bank.directions
     center.addcmul_(weights.sum(dim=1, keepdim=True), phi)
@@ -50,10 +55,9 @@ def ordinary_distances(
     size_most = size.amax(dim=1)
     size.add_(dots(pi, size)[:, None])
     # (slope k is part of a size)
-    of_gap = above(largest * (size_most * wide.per_k + largest * wide.constant))
+    of_gap = above(largest * (size_most * per_k + largest * constant))
     raised = squares.addcmul_(size, size, value=gamma).add_(of_gap[:, None])
     rho = raised.sqrt_()
-    away = away_of(geometry.nu, order, wide)
     moved = (away + torch.expm1(2 * error) * dots(pi, rho)) * torch.exp(error)
     top = head.top
     peak = at_class(pi, top)
@@ -70,7 +74,8 @@ def ordinary_distances(
     return rho.mul_(above(1.0, 126)).clamp_min_(smallest_normal(torch.float64))
 
 
-def away_of(nu: float, order: int, wide: RowWidening) -> Float[Tensor, " queries"]:
+@quiet
+def away_of(nu: float, order: int, wide: RowWidening) -> Scalars:
     """What an exact vector may be off the computed one but for roundings of its size: of the slope, times r_+.
 
     s changes by of_gap/s at most over [r_-, r_+]. The slope's derivative in s times r, and its rounding times r, are at

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
 
+from suffice.numerics.arrays import Flags, Scalars, quiet
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import smallest_normal, unit_roundoff
 from suffice.pairs.constants import closed_form_constant
@@ -24,8 +25,6 @@ _TINY = smallest_normal(torch.float64)
 # A widening counts for nothing if it is at most this much of a mean of what it widens.
 NOTHING = 1e-10
 
-Row = Float[Tensor, " queries"]
-
 
 # no slots: each is formed once
 @dataclass(frozen=True, kw_only=True)
@@ -38,62 +37,74 @@ class RowAllowances:
     wide: RowWidening
 
     @cached_property
+    def _k_least(self) -> float:
+        return self.bank.concentrations.min().item()
+
+    @cached_property
     def constant(self) -> float:
         """c_n past the roundings of every power and product that it is in, at most 8 (n + 6) of them."""
         return above(float(closed_form_constant(self.order, self.bank.nu)), 8 * (self.order + 6))
 
     @cached_property
-    def moved(self) -> Row:
+    @quiet
+    def moved(self) -> Scalars:
         """c_n of_gap/(2 s^(n+2)): what A_n - R integrates to between computed and exact radius (6.10e)."""
         wide = self.wide
-        return above(0.5 * self.constant * wide.over_s / wide.s_least ** (self.order + 1)).clamp_min(_TINY)
+        return above(0.5 * self.constant * wide.over_s / wide.s_least ** (self.order + 1), positive=True)
 
-    def log_error(self, score: Row, delta: Row, outside: Bool[Tensor, " queries"]) -> Row:
+    @quiet
+    def log_error(self, score: Scalars, delta: Scalars, outside: Flags) -> Scalars:
         """Of every log-probability, from the largest score and the largest s(r) - s(k) of the row."""
         formula = 1.001 * formula_roundings(self.order, self.bank.nu) * _U * delta
         # as 6.10c, with the largest of each part in place of the largest sum
         moved = 0.5 * self.wide.over_s + self.moved
         error = above(moved + formula + (_U * score + 4 * _TINY), FEW)
         rounding = _U * (4 * score + 2 * self.bank.num_classes + 40)
-        return torch.where(outside, torch.inf, 2 * error + rounding)
+        return np.where(outside, np.inf, 2 * error + rounding)
 
     @property
-    def own(self) -> Row:
+    @quiet
+    def own(self) -> Scalars:
         """What is added to d_j."""
         return above(self.moved, 2)
 
     @property
-    def ratio(self) -> Row:
+    @quiet
+    def ratio(self) -> Scalars:
         """What r/s^(n+2) is multiplied by: r_+/s_-^(n+2) is that times at most 1 + (n + 4) relative."""
         return above(self.constant * (1 + (self.order + 4) * self.wide.relative), 8)
 
     @cached_property
-    def own_matched(self) -> Row:
+    @quiet
+    def own_matched(self) -> Scalars:
         """What is added to a matched gap: both ends move."""
         order, scale = self.order, self.constant / self.order
-        k_least = self.bank.concentrations.amin()
-        s_k = torch.hypot(k_least, torch.full_like(k_least, self.bank.nu))
+        s_k = math.hypot(self._k_least, self.bank.nu)
         # an inverse is right to 5 roundings, its power to 6 n
         rounding = (6 * order + 10) * _U * (scale / self.wide.s_least**order + scale / s_k**order)
         return above(2 * (self.moved + rounding))
 
     @property
-    def of_radii(self) -> Row:
+    @quiet
+    def of_radii(self) -> Scalars:
         """What is added to a difference of radii times the cap: these are right to 3 roundings."""
         return above(16 * _U * (self.cap or 0.0) * self.wide.r_most)
 
     @property
-    def unit_factor(self) -> Row:
+    @quiet
+    def unit_factor(self) -> Scalars:
         """What |D|/(k + r) is multiplied by: the exact |r - k| is at most (|D| + of_gap)/(k + r_-)."""
         return above(1 + 2 * self.wide.relative, FEW)
 
     @cached_property
-    def unit(self) -> Row:
+    @quiet
+    def unit(self) -> Scalars:
         """And what is added to it: r_- is at least (1 - 2 relative) r."""
-        wide, k_least = self.wide, self.bank.concentrations.amin()
-        return above(wide.per_k + wide.constant / (wide.r_least * (1 - 2 * wide.relative) + k_least))
+        wide = self.wide
+        return above(wide.per_k + wide.constant / (wide.r_least * (1 - 2 * wide.relative) + self._k_least))
 
     @property
-    def unit_matched(self) -> Row:
+    @quiet
+    def unit_matched(self) -> Scalars:
         """What is added to |r_j - r_i|: an exact radius is within of_gap/(2 r_-) of the root, right to 3 roundings."""
         return above(self.wide.over_r + 16 * _U * self.wide.r_most)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
 
+from suffice.numerics.arrays import Flags, Scalars, quiet
 from suffice.numerics.outward import above, below
 from suffice.numerics.rounding import unit_roundoff
 from suffice.realizations.geometry_error import feature_lengths, gap_roundings
@@ -35,32 +35,29 @@ class RowWidening:
     exact; `s_least` is at most every such s(r_j).
     """
 
-    length: Float[Tensor, " queries"]
-    per_k: Float[Tensor, " queries"]
-    constant: Float[Tensor, " queries"]
-    over_r: Float[Tensor, " queries"]
-    over_s: Float[Tensor, " queries"]
-    relative: Float[Tensor, " queries"]
-    r_least: Float[Tensor, " queries"]
-    r_most: Float[Tensor, " queries"]
-    s_least: Float[Tensor, " queries"]
-    narrow: Bool[Tensor, " queries"]
+    length: Scalars
+    per_k: Scalars
+    constant: Scalars
+    over_r: Scalars
+    over_s: Scalars
+    relative: Scalars
+    r_least: Scalars
+    r_most: Scalars
+    s_least: Scalars
+    narrow: Flags
 
 
 def row_widening(states: States, geometry: Geometry) -> RowWidening:
     """Of every row of a float64 geometry."""
     radii = geometry.radii
+    least, most = radii.amin(dim=1), radii.amax(dim=1)
     k_over_r = (geometry.concentrations / radii).amax(dim=1)
-    return widened(states.bank, feature_lengths(states), radii.amin(dim=1), radii.amax(dim=1), k_over_r)
+    numbers = (feature_lengths(states), least, most, k_over_r)
+    return widened(states.bank, *(each.numpy(force=True) for each in numbers))
 
 
-def widened(
-    bank: ClassBank,
-    length: Float[Tensor, " queries"],
-    r_least: Float[Tensor, " queries"],
-    r_most: Float[Tensor, " queries"],
-    k_over_r: Float[Tensor, " queries"],
-) -> RowWidening:
+@quiet
+def widened(bank: ClassBank, length: Scalars, r_least: Scalars, r_most: Scalars, k_over_r: Scalars) -> RowWidening:
     """The same from |phi|, the extremes of r_j and the largest k_j/r_j.
 
     |D_j| <= 2 k |phi| + |phi|^2, and at most 1.01 times that as computed.
@@ -74,9 +71,9 @@ def widened(
     relative = above(over_r / r_least)
     narrow = (relative <= _NARROW) & (length >= _LEAST) & (length <= _LARGEST)
     if not k_most <= _LARGEST:
-        narrow = torch.zeros_like(narrow)
-    s_least = below(torch.sqrt((r_least * r_least * (1 - relative)).clamp_min(0) + nu * nu))
-    over_s = above((per_k * torch.minimum(k_over_r, k_most / s_least) + constant / s_least) * (1 + 3 * _NARROW))
+        narrow = np.zeros_like(narrow)
+    s_least = below(np.sqrt(np.maximum(r_least * r_least * (1 - relative), 0.0) + nu * nu))
+    over_s = above((per_k * np.minimum(k_over_r, k_most / s_least) + constant / s_least) * (1 + 3 * _NARROW))
     return RowWidening(
         length=length,
         per_k=per_k,

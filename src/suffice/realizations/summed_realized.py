@@ -1,4 +1,4 @@
-"""A pair at some states by compiled sums: what a certificate and a tolerance of the centred contract need."""
+"""A pair at some states by sums: what a certificate and a tolerance of the centred contract need."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.centered_series import CenteredSeries, centered_series
 from suffice.contracts.family import Family, SoftmaxFamily
-from suffice.contracts.series import MOST_MASS
 from suffice.contracts.summed_family import SummedFamily
 from suffice.objectives.contrastive import differentiable
 from suffice.pairs.base import Pair
 from suffice.realizations.analytic import Analytic, AnalyticRealized, computable, realize_contrastive, realize_pair
-from suffice.realizations.base import Realized
+from suffice.realizations.base import Realization, Realized
 from suffice.realizations.ordinary import ordinary_envelope
-from suffice.realizations.summed import SummedRows
+from suffice.realizations.summed import FirstLoop, SummedRows
+from suffice.realizations.summed_arrays import ArrayLoops
+from suffice.realizations.summed_compiled import CompiledLoops
 from suffice.states import States
 
-__all__ = ["CompiledAnalytic", "SummedRealized", "realize_summed"]
+__all__ = ["CompiledAnalytic", "SummedAnalytic", "SummedRealized", "by_sums", "realize_summed"]
 
 # Of a single row torch compiles another program, which takes longer than any row.
 _LEAST_ROWS = 2
@@ -35,12 +36,23 @@ _TIMES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledAnalytic(Analytic):
-    """The same pair, the same claims and the same words: formed by compiled sums as far as these go."""
+class SummedAnalytic(Analytic):
+    """The same pair, the same claims and the same words: formed by sums as far as these go."""
 
     def at(self, states: Any) -> Realized:
         """By sums, at learning states."""
         return realize_summed(states, self.pair) if isinstance(states, States) else realize_pair(states, self.pair)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledAnalytic(Analytic):
+    """The same by compiled sums."""
+
+    def at(self, states: Any) -> Realized:
+        """By sums, at learning states of more than one row."""
+        if not isinstance(states, States) or len(states) < _LEAST_ROWS:
+            return realize_pair(states, self.pair)
+        return realize_summed(states, self.pair, CompiledLoops)
 
     def chunks(self, states: Any) -> Iterator[Any]:
         """In longer runs."""
@@ -48,13 +60,19 @@ class CompiledAnalytic(Analytic):
         return runs
 
 
-def realize_summed(states: States, pair: Pair) -> Realized:
-    """By sums, where these are proved for the pair and nobody wants derivatives; else as without a compiler."""
+def by_sums(realization: Realization) -> Realization:
+    """The realization for whom a certificate and a tolerance are enough: a pair's allowances are then not formed."""
+    return SummedAnalytic(realization.pair) if type(realization) is Analytic else realization
+
+
+def realize_summed(states: States, pair: Pair, loops: FirstLoop = ArrayLoops) -> Realized:
+    """By sums, where these are proved for the pair and nobody wants derivatives; else formed class by class."""
     proved = ordinary_envelope(pair, states.bank.nu)
-    if proved is None or differentiable(states) or len(states) < _LEAST_ROWS:
+    if proved is None or differentiable(states):
         return realize_contrastive(states, pair)
     inside, outside = computable(states)
-    return SummedRealized(states, pair, SummedRows(inside, proved.order, proved.cap, outside))
+    least = _LEAST_ROWS if loops is CompiledLoops else 1
+    return SummedRealized(states, pair, SummedRows(inside, proved.order, proved.cap, outside, loops), least)
 
 
 class SummedRealized(Realized):
@@ -62,8 +80,8 @@ class SummedRealized(Realized):
 
     unit_words = AnalyticRealized.unit_words
 
-    def __init__(self, states: States, pair: Pair, rows: SummedRows) -> None:
-        self.states, self.pair, self._rows = states, pair, rows
+    def __init__(self, states: States, pair: Pair, rows: SummedRows, least: int = 1) -> None:
+        self.states, self.pair, self._rows, self._least = states, pair, rows, least
         self._last: tuple[Tensor, AnalyticRealized] | None = None
 
     def pieces(self, budgets: Budgets, contract: Contract) -> Iterator[tuple[Tensor, Realized]]:
@@ -73,15 +91,15 @@ class SummedRealized(Realized):
             # for which there are no series
             dominating = torch.ones_like(every, dtype=torch.bool)
         else:
-            dominating = self._rows.peak > MOST_MASS
-            if int((~dominating).sum()) < _LEAST_ROWS:
+            dominating = self._rows.dominated
+            if int((~dominating).sum()) < self._least:
                 dominating = torch.ones_like(dominating)
         if not bool(dominating.any()):
             yield every, self
             return
         rest = every[~dominating]
         if len(rest):
-            yield rest, SummedRealized(self.states[rest], self.pair, self._rows.kept(rest))
+            yield rest, SummedRealized(self.states[rest], self.pair, self._rows.kept(rest), self._least)
         for rows in every[dominating].split(self.states.chunk):
             yield rows, realize_contrastive(self.states[rows], self.pair)
 
@@ -150,5 +168,4 @@ class SummedRealized(Realized):
         def formed(rows: Tensor) -> SoftmaxFamily:
             return of(self._formed if len(rows) == len(self) else self[rows])
 
-        dominating = self._rows.peak > MOST_MASS
-        return SummedFamily(sums=series, row=self._rows.row, dominating=dominating, formed=formed)
+        return SummedFamily(sums=series, row=self._rows.row, dominating=self._rows.dominated, formed=formed)

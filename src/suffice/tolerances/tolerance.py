@@ -25,6 +25,7 @@ from suffice.pairs.base import Pair
 from suffice.realizations.analytic import Analytic, undifferentiated
 from suffice.realizations.base import Realization, Realized, chunks_of
 from suffice.realizations.shorthand import realization_of
+from suffice.realizations.summed_realized import by_sums
 from suffice.tolerances.bracket import Inverse
 from suffice.tolerances.invert import first_order_tolerance, invert, with_one
 from suffice.words import Outcome, Scope
@@ -87,12 +88,13 @@ def tolerance(
     check_budgets(budgets, len(states))
     chosen = contract_named(contract)
     realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
+    quick = by_sums(realization)
     parts, places, start = [], [], 0
     with undifferentiated(states, realization):
-        for part in _runs(realization, states):
-            made, limits = realization.at(part), budgets[start : start + len(part)]
+        for part in _runs(quick, states):
+            made, limits = quick.at(part), budgets[start : start + len(part)]
             made = made if family is None else made.of_family(family)
-            for rows, piece in _pieces(realization, made, limits, chosen):
+            for rows, piece in _pieces(quick, made, limits, chosen):
                 parts.append(tolerance_of(piece, limits[rows], chosen))
                 places.append(rows + start)
             start += len(part)

@@ -1,0 +1,271 @@
+"""One formula, two libraries: passes over rows by classes in NumPy where arrays are small, in torch where they are not.
+
+A call of NumPy's costs a third of one of torch's, and torch shares large arrays among threads and works elsewhere than
+on the host. What is one number a row is an array on the host in either case (`Scalars`), and so is what a sum gives.
+Sums and products of a row are added up in whatever order the library likes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["NUMPY", "Arrays", "Each", "Flags", "Places", "Scalars", "TorchArrays", "arrays_for", "quiet"]
+
+# One number, or a truth value, a row: on the host, where operations on few numbers cost least.
+Scalars = np.ndarray[Any, np.dtype[np.float64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+Places = np.ndarray[Any, np.dtype[np.int64]]
+# Rows by classes, or one row of classes: an ndarray or a tensor.
+Each = Any
+
+# What overflows, or is 0/0, in a row that is out of range is inf or NaN there, and never usable.
+quiet = np.errstate(all="ignore")
+# From so many entries on a pass of torch's takes less time than one of NumPy's.
+_LARGE = 1 << 15
+
+
+class Arrays(Protocol):
+    """What the passes are made of. Elementwise functions write to `out`, or to a new array."""
+
+    def mul(self, a: Each, b: Each, out: Each = None) -> Each: ...
+    def add(self, a: Each, b: Each, out: Each = None) -> Each: ...
+    def sub(self, a: Each, b: Each, out: Each = None) -> Each: ...
+    def div(self, a: Each, b: Each, out: Each = None) -> Each: ...
+    def minimum(self, a: Each, b: Each, out: Each = None) -> Each: ...
+    def absolute(self, a: Each, out: Each = None) -> Each: ...
+    def reciprocal(self, a: Each, out: Each = None) -> Each: ...
+    def sqrt(self, a: Each, out: Each = None) -> Each: ...
+    def exp(self, a: Each, out: Each = None) -> Each: ...
+    def log1p(self, a: Each, out: Each = None) -> Each: ...
+
+    def clamp(self, a: Each, least: float | None, most: float | None, out: Each) -> Each:
+        """Between two numbers, either of which may be missing; NaN stays NaN."""
+        ...
+
+    def given(self, tensor: Tensor) -> Each:
+        """A tensor as an array of this library, which shares its memory on the host."""
+        ...
+
+    def empty(self, like: Each) -> Each:
+        """An array of that shape with anything in it."""
+        ...
+
+    def stack(self, like: Each, count: int) -> Each:
+        """So many of them, one above the other."""
+        ...
+
+    def copy(self, a: Each, out: Each = None) -> Each:
+        """The same numbers again."""
+        ...
+
+    def moments(self, weights: Each, columns: Each) -> Scalars:
+        """[rows, weights, columns]: the sums of products of each row, for all pairs of two stacks."""
+        ...
+
+    def column(self, numbers: Scalars) -> Each:
+        """One number a row, to be used beside rows by classes."""
+        ...
+
+    def dot(self, a: Each, b: Each) -> Scalars:
+        """The sum of products of each row."""
+        ...
+
+    def total(self, a: Each) -> Scalars:
+        """The sum of each row."""
+        ...
+
+    def most(self, a: Each) -> Scalars:
+        """The largest of each row; NaN if there is one."""
+        ...
+
+    def least(self, a: Each) -> Scalars:
+        """The smallest of each row; NaN if there is one."""
+        ...
+
+    def place_of_most(self, a: Each) -> Places:
+        """Where the largest of each row stands."""
+        ...
+
+    def at(self, a: Each, places: Places) -> Scalars:
+        """One entry of each row."""
+        ...
+
+    def put(self, a: Each, places: Places, numbers: Scalars | float) -> None:
+        """Write one entry of each row."""
+        ...
+
+    def pick(self, a: Each, places: Places) -> Scalars:
+        """One entry of one row of classes for each place."""
+        ...
+
+    def rows(self, a: Each, rows: Places) -> Each:
+        """Some rows, copied."""
+        ...
+
+    def tensor(self, a: Each) -> Tensor:
+        """The array as a tensor."""
+        ...
+
+
+class _NumPy:
+    """On the host."""
+
+    mul, add, sub, div = np.multiply, np.add, np.subtract, np.divide
+    minimum, absolute, sqrt, exp, log1p = np.minimum, np.absolute, np.sqrt, np.exp, np.log1p
+
+    def reciprocal(self, a: Each, out: Each = None) -> Each:
+        """(`np.reciprocal` has no vector instructions.)"""
+        return np.divide(1.0, a, out=out)
+
+    def clamp(self, a: Each, least: float | None, most: float | None, out: Each) -> Each:
+        if least is not None:
+            a = np.maximum(a, least, out=out)
+        return a if most is None else np.minimum(a, most, out=out)
+
+    def given(self, tensor: Tensor) -> Each:
+        return tensor.numpy()
+
+    def empty(self, like: Each) -> Each:
+        return np.empty_like(like)
+
+    def stack(self, like: Each, count: int) -> Each:
+        return np.empty((count, *like.shape))
+
+    def copy(self, a: Each, out: Each = None) -> Each:
+        if out is None:
+            return a.copy()
+        np.copyto(out, a)
+        return out
+
+    def moments(self, weights: Each, columns: Each) -> Scalars:
+        found: Scalars = np.matmul(weights.transpose(1, 0, 2), columns.transpose(1, 2, 0))
+        return found
+
+    def column(self, numbers: Scalars) -> Each:
+        return numbers[:, None]
+
+    def dot(self, a: Each, b: Each) -> Scalars:
+        found: Scalars = np.vecdot(a, b)
+        return found
+
+    def total(self, a: Each) -> Scalars:
+        found: Scalars = np.add.reduce(a, axis=1)
+        return found
+
+    def most(self, a: Each) -> Scalars:
+        found: Scalars = np.maximum.reduce(a, axis=1)
+        return found
+
+    def least(self, a: Each) -> Scalars:
+        found: Scalars = np.minimum.reduce(a, axis=1)
+        return found
+
+    def place_of_most(self, a: Each) -> Places:
+        found: Places = a.argmax(axis=1)
+        return found
+
+    def at(self, a: Each, places: Places) -> Scalars:
+        found: Scalars = a[np.arange(len(places)), places]
+        return found
+
+    def put(self, a: Each, places: Places, numbers: Scalars | float) -> None:
+        a[np.arange(len(places)), places] = numbers
+
+    def pick(self, a: Each, places: Places) -> Scalars:
+        found: Scalars = a[places]
+        return found
+
+    def rows(self, a: Each, rows: Places) -> Each:
+        return a[rows]
+
+    def tensor(self, a: Each) -> Tensor:
+        return torch.from_numpy(a)
+
+
+class TorchArrays:
+    """Wherever a tensor is. On the host NumPy shares its memory, for what it does in fewer passes."""
+
+    mul, add = staticmethod(torch.mul), staticmethod(torch.add)
+    sub, div = staticmethod(torch.sub), staticmethod(torch.div)
+    minimum, absolute = staticmethod(torch.minimum), staticmethod(torch.abs)
+    reciprocal, sqrt = staticmethod(torch.reciprocal), staticmethod(torch.sqrt)
+    exp, log1p = staticmethod(torch.exp), staticmethod(torch.log1p)
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._on_host = device, device.type == "cpu"
+
+    def clamp(self, a: Each, least: float | None, most: float | None, out: Each) -> Each:
+        return torch.clamp(a, least, most, out=out)
+
+    def given(self, tensor: Tensor) -> Each:
+        return tensor
+
+    def empty(self, like: Each) -> Each:
+        return torch.empty_like(like)
+
+    def stack(self, like: Each, count: int) -> Each:
+        return like.new_empty((count, *like.shape))
+
+    def copy(self, a: Each, out: Each = None) -> Each:
+        return a.clone() if out is None else out.copy_(a)
+
+    def moments(self, weights: Each, columns: Each) -> Scalars:
+        if self._on_host:
+            return NUMPY.moments(weights.numpy(), columns.numpy())
+        return _host(torch.matmul(weights.transpose(0, 1), columns.permute(1, 2, 0)))
+
+    def column(self, numbers: Scalars) -> Each:
+        found = torch.from_numpy(numbers).unsqueeze(1)
+        return found if self._on_host else found.to(self._device)
+
+    def dot(self, a: Each, b: Each) -> Scalars:
+        return NUMPY.dot(a.numpy(), b.numpy()) if self._on_host else _host((a * b).sum(dim=1))
+
+    def total(self, a: Each) -> Scalars:
+        return _host(a.sum(dim=1))
+
+    def most(self, a: Each) -> Scalars:
+        return _host(a.amax(dim=1))
+
+    def least(self, a: Each) -> Scalars:
+        return _host(a.amin(dim=1))
+
+    def place_of_most(self, a: Each) -> Places:
+        return NUMPY.place_of_most(a.numpy()) if self._on_host else _host(a.argmax(dim=1))
+
+    def at(self, a: Each, places: Places) -> Scalars:
+        return _host(a.gather(1, self._places(places)).squeeze(1))
+
+    def put(self, a: Each, places: Places, numbers: Scalars | float) -> None:
+        a.scatter_(1, self._places(places), numbers if isinstance(numbers, float) else self.column(numbers))
+
+    def pick(self, a: Each, places: Places) -> Scalars:
+        found: Scalars = _host(a)[places]
+        return found
+
+    def rows(self, a: Each, rows: Places) -> Each:
+        return a[self._places(rows).squeeze(1)]
+
+    def tensor(self, a: Each) -> Tensor:
+        found: Tensor = a
+        return found
+
+    def _places(self, places: Places) -> Tensor:
+        return torch.from_numpy(places).to(self._device)[:, None]
+
+
+NUMPY = _NumPy()
+
+
+def arrays_for(like: Tensor) -> Arrays:
+    """The library for arrays of that size, where it is."""
+    small = like.device.type == "cpu" and like.numel() < _LARGE
+    return NUMPY if small else TorchArrays(like.device)
+
+
+def _host(values: Tensor) -> Any:
+    return values.numpy(force=True)

@@ -1,0 +1,204 @@
+"""The first loop of 6.13f without a compiler: an order of the ladder at ordinary rows, in passes over classes.
+
+The formulas are those of `ordinary` and `ordinary_distances` (docs/theory, 6.10f and 6.10g), in as few passes as they
+allow: arrays are written to again where they are used up, and a sum of products is never formed before it is added up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from suffice.numerics.arrays import Each, Places, Scalars, arrays_for
+from suffice.objectives.between_products import ClassTerms, class_terms
+from suffice.pairs import ladder
+from suffice.realizations.summed_arrays_family import ArrayFamily, Measured, Weighed
+from suffice.realizations.summed_numbers import FamilyNumbers, RowNumbers
+from suffice.states import States
+
+__all__ = ["ArrayLoops"]
+
+
+class ArrayLoops:
+    """Some states at an order of nu >= 2; `length` is |phi| from above. The second loop runs once a family."""
+
+    def __init__(self, states: States, order: int, length: Scalars) -> None:
+        self._states, self._order, self._length = states, order, length
+        self._nu = states.bank.nu
+        self._phi: Float[Tensor, "queries dim"] = states.features / states.temperature[:, None]
+        product = self._phi @ states.bank.directions.T
+        self._in = arrays_for(product)
+        terms = class_terms(order, self._nu, states.bank.concentrations, states.bank.biases)
+        self._terms = ClassTerms(*(self._in.given(each) for each in terms))
+        self._labels: Places = states.labels.numpy(force=True)
+        self._weigh(self._in.given(product))
+        self._measured: Measured | None = None
+
+    def __getitem__(self, rows: Tensor) -> ArrayLoops:
+        """Some rows, with what the first loop has found of them."""
+        part, places = object.__new__(ArrayLoops), rows.numpy(force=True)
+        part._states, part._order, part._nu, part._phi = self._states[rows], self._order, self._nu, self._phi[rows]
+        part._in, part._terms = self._in, self._terms
+        part._labels, part._length = self._labels[places], self._length[places]
+        part.numbers = RowNumbers(*(each[places] for each in self.numbers))
+        part._pulls, part._measured = self._in.rows(self._pulls, places), None
+        of = self._of
+        part._of = Weighed(**{each.name: self._in.rows(getattr(of, each.name), places) for each in fields(of)})
+        return part
+
+    def _weigh(self, product: Each) -> None:
+        """From mu.phi to probabilities and slopes, with sums, extremes and the top class of each row."""
+        op, of, nu = self._in, self._terms, self._nu
+        square = op.column(_array((self._phi * self._phi).sum(dim=1)))
+        gaps = op.add(op.mul(product, 2 * of.k, out=product), square, out=product)
+        # of r^2: where that is not positive r is no number, or 0, and the row is not narrow
+        r = op.add(gaps, of.square)
+        op.add(r, of.lost, out=r)
+        s = op.add(r, nu * nu)
+        op.sqrt(r, out=r)
+        op.sqrt(s, out=s)
+        inverse = op.reciprocal(s)
+        delta = op.add(s, of.radius)
+        op.div(gaps, delta, out=delta)
+        theta = op.mul(inverse, nu)
+        op.sub(theta, ladder.CENTER, out=theta)
+        slopes = self._slopes(s, inverse, theta)
+        scores = self._scores(delta, inverse, theta, scratch=s)
+        score_most = np.maximum(op.most(scores), -op.least(scores))
+        top = op.place_of_most(scores)
+        shifted = op.sub(scores, op.column(op.at(scores, top)), out=scores)
+        others = op.exp(shifted, out=theta)
+        op.put(others, top, 0.0)
+        rest = op.total(others)
+        peak = 1 / (1 + rest)
+        op.mul(others, op.column(peak), out=others)
+        k_over_r = op.most(op.div(of.k, r, out=s))
+        pi = op.copy(others)
+        op.put(pi, top, peak)
+        weights = op.mul(pi, slopes)
+        along = op.total(weights)
+        self._pulls = op.mul(weights, of.k, out=weights)
+        sizes = op.add(of.k, op.column(self._length), out=s)
+        op.mul(sizes, slopes, out=sizes)
+        self._of = Weighed(
+            gaps=gaps,
+            r=r,
+            inverse=inverse,
+            delta=delta,
+            shifted=shifted,
+            pi=pi,
+            others=others,
+            slopes=slopes,
+            sizes=sizes,
+        )
+        self.numbers = RowNumbers(
+            top=top,
+            peak=peak,
+            target=op.at(pi, self._labels),
+            others=rest * peak,
+            along=along,
+            r_least=op.least(r),
+            r_most=op.most(r),
+            k_over_r=k_over_r,
+            score_most=score_most,
+            delta_most=np.maximum(op.most(delta), -op.least(delta)),
+            slope_most=op.most(slopes),
+            size_most=op.most(sizes),
+            # sum pi slope (k + |phi|)
+            size_mean=op.total(self._pulls) + self._length * along,
+        )
+
+    def _slopes(self, s: Each, inverse: Each, theta: Each) -> Each:
+        """A_n(r)/r, as `ladder.slope_from_radii` has it; s is used up."""
+        op, nu, order = self._in, self._nu, self._order
+        lead = op.reciprocal(op.add(s, nu, out=s))
+        if order == 1:
+            tail = op.mul(inverse, -0.5, out=s)
+        else:
+            *rest, last = ladder.ratio_coefficients(order, nu)
+            tail = op.mul(theta, last, out=s)
+            for a in reversed(rest[1:]):
+                op.mul(op.add(tail, a, out=tail), theta, out=tail)
+            op.mul(op.add(tail, rest[0], out=tail), inverse, out=tail)
+            op.mul(op.sub(tail, 0.5, out=tail), inverse, out=tail)
+        return op.add(lead, op.mul(tail, inverse, out=tail), out=lead)
+
+    def _scores(self, delta: Each, inverse: Each, theta: Each, *, scratch: Each) -> Each:
+        """F_n(r) - F_n(k) + c, as `ladder.difference_from_radii` has it; theta is used up."""
+        op, of, nu, order = self._in, self._terms, self._nu, self._order
+        value = op.mul(delta, of.inverse_sum)
+        op.add(op.mul(op.log1p(value, out=value), -nu, out=value), delta, out=value)
+        share = op.mul(delta, of.inverse, out=scratch)
+        if order > 1:
+            coefficients = ladder.potential_coefficients(order, nu)
+            at_k = of.theta * coefficients[-1] + coefficients[-2]
+            divided = op.mul(theta, coefficients[-1]) if len(coefficients) > 3 else op.mul(theta, coefficients[-1], out=theta)
+            op.add(divided, at_k, out=divided)
+            for a in reversed(coefficients[1:-2]):
+                at_k = at_k * of.theta + a
+                op.add(op.mul(divided, theta, out=divided), at_k, out=divided)
+            op.mul(op.mul(divided, share, out=divided), inverse, out=divided)
+            op.sub(value, divided, out=value)
+        op.mul(op.log1p(share, out=share), 0.5, out=share)
+        return op.add(op.sub(value, share, out=value), of.c, out=value)
+
+    def at(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and slopes of some rows."""
+        shifted, slopes = (self._in.tensor(each)[rows] for each in (self._of.shifted, self._of.slopes))
+        return shifted + torch.from_numpy(np.log(self.numbers.peak)).to(shifted)[rows, None], slopes
+
+    def family(self, given: FamilyNumbers) -> ArrayFamily:
+        """The second loop; distances are the same for both families."""
+        if self._measured is None:
+            self._measured = self._measure(given)
+        return ArrayFamily(
+            self._in, self._order, self._of, self._terms, self.numbers, self._labels, self._measured, given
+        )
+
+    def _measure(self, given: FamilyNumbers) -> Measured:
+        """rho_j before the error of the mean is added, as in `ordinary_distances`."""
+        op, of, mine, mu = self._in, self._of, self.numbers, self._states.bank.directions
+        along = torch.from_numpy(mine.along).to(mu.device)[:, None]
+        center = (op.tensor(self._pulls) @ mu).addcmul_(along, self._phi)
+        inner = op.given(center @ mu.T)
+        line = op.mul(inner, 2 * self._terms.k, out=inner)
+        op.add(line, op.column(2 * _array((self._phi * center).sum(dim=1))), out=line)
+        squares = op.mul(of.r, of.r)
+        op.sub(op.mul(squares, of.slopes, out=squares), line, out=squares)
+        op.mul(squares, of.slopes, out=squares)
+        op.add(squares, op.column(_array((center * center).sum(dim=1))), out=squares)
+        op.clamp(squares, 0.0, None, squares)
+        # hhat_j is a sum of two vectors that may cancel: roundings are as large as their lengths
+        sizes = op.add(of.sizes, op.column(mine.size_mean), out=line)
+        op.mul(op.mul(sizes, sizes, out=sizes), given.gamma, out=sizes)
+        op.add(op.add(squares, sizes, out=squares), op.column(given.of_gap), out=squares)
+        rho = op.sqrt(squares, out=squares)
+        rho_top = op.at(rho, mine.top)
+        op.put(rho, mine.top, 0.0)
+        total = mine.others + mine.peak
+        weights = op.stack(rho, 6)
+        op.copy(of.others, out=weights[0])
+        op.mul(rho, of.others, out=weights[1])
+        # pibar_j = total - pi_j, at least a half, for all classes but the top one
+        op.sub(op.column(total), of.others, out=weights[2])
+        op.mul(weights[2], of.others, out=weights[2])
+        apart = op.mul(of.pi, -2.0, out=sizes)
+        op.add(apart, op.column(total), out=apart)
+        op.put(apart, mine.top, mine.others - mine.peak)
+        return Measured(
+            weights=weights,
+            apart=apart,
+            rho_mean=op.total(weights[1]),
+            rho_most=op.most(rho),
+            rho_top=rho_top,
+            total=total,
+        )
+
+
+def _array(values: Tensor) -> Scalars:
+    found: Scalars = values.numpy(force=True)
+    return found

@@ -1,0 +1,171 @@
+"""The two loops of 6.13f as programs that are compiled: `Loops` of what `summed_kernels` has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, cached_property, partial
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from suffice.numerics.arrays import Scalars
+from suffice.numerics.compiling import run_compiled
+from suffice.numerics.softmax import dots
+from suffice.objectives.between_products import ClassTerms, class_terms
+from suffice.realizations.summed_kernels import Ends, FamilySums, Given, VectorMoments, Weighed, class_sums, weighed
+from suffice.realizations.summed_numbers import FamilyNumbers, Powers, RowNumbers
+from suffice.states import States
+
+__all__ = ["CompiledLoops"]
+
+
+class CompiledLoops:
+    """Some states at an order of nu >= 2; `length` is |phi| from above. The second loop runs once a family."""
+
+    def __init__(self, states: States, order: int, length: Scalars, of: Weighed | None = None) -> None:
+        self._states, self._order, self._length = states, order, length
+        self._of = self._weigh() if of is None else of
+        names = [name for name in RowNumbers._fields if name not in ("peak", "target")]
+        self.numbers = RowNumbers(
+            peak=_flat(self._of.pi.gather(1, self._of.top)),
+            target=_flat(self._of.pi.gather(1, states.labels[:, None])),
+            **{name: _flat(getattr(self._of, name)) for name in names},
+        )
+
+    def __getitem__(self, rows: Tensor) -> CompiledLoops:
+        """Some rows, with what the first loop has found of them."""
+        of = Weighed(*(each[rows] for each in self._of))
+        return CompiledLoops(self._states[rows], self._order, self._length[rows.numpy(force=True)], of)
+
+    @cached_property
+    def _phi(self) -> Float[Tensor, "queries dim"]:
+        return self._states.features / self._states.temperature[:, None]
+
+    @cached_property
+    def _terms(self) -> ClassTerms:
+        bank = self._states.bank
+        return class_terms(self._order, bank.nu, bank.concentrations, bank.biases)
+
+    def _there(self, numbers: Scalars) -> Float[Tensor, " queries"]:
+        return torch.from_numpy(numbers).to(self._states.features.device)
+
+    def _weigh(self) -> Weighed:
+        bank = self._states.bank
+        square, length = dots(self._phi, self._phi)[:, None], self._there(self._length)[:, None]
+        inputs = (self._phi @ bank.directions.T, square, length, *self._terms)
+        return run_compiled(weighed, (self._order, bank.nu), inputs)
+
+    @cached_property
+    def _center(self) -> tuple[Tensor, Float[Tensor, "queries dim"]]:
+        """mu.c and c, the mean of class gradients."""
+        of, mu = self._of, self._states.bank.directions
+        center = (of.pulls @ mu).addcmul_(of.along, self._phi)
+        return center @ mu.T, center
+
+    def at(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and slopes of some rows."""
+        return self._of.log_pi[rows], self._of.slopes[rows]
+
+    def family(self, given: FamilyNumbers) -> CompiledFamily:
+        """The second loop, with the target's and the top class's numbers beside it."""
+        of, (inner, center) = self._of, self._center
+        log_pi_top, size_mean = of.log_pi.gather(1, of.top).squeeze(1), of.size_mean.squeeze(1)
+        numbers = Given(
+            pi_top=self._there(self.numbers.peak),
+            log_pi_top=log_pi_top,
+            others=of.others.squeeze(1),
+            length=self._there(self._length),
+            phi_center=dots(self._phi, center),
+            center_squared=dots(center, center),
+            size_mean=size_mean,
+            gamma=torch.full_like(size_mean, given.gamma),
+            of_gap=self._there(given.of_gap),
+            factor=self._there(given.factor),
+            wider=self._there(given.wider),
+            ratio=self._there(given.ratio),
+            between=self._there(given.between),
+            of_radii=self._there(given.of_radii),
+            error=self._there(given.error),
+        )
+        ends = (*self._ends(self._states.labels[:, None]), *self._ends(of.top))
+        inputs = (of.gaps, of.log_pi, of.pi, of.slopes, inner, torch.stack(numbers, dim=1), *ends, *self._terms)
+        constants = (self._order, self._states.bank.nu, given.constant, given.cap, given.own)
+        return CompiledFamily(constants, inputs)
+
+    def _ends(self, place: Tensor) -> Ends:
+        """The numbers of one class a row."""
+        gaps, index = self._of.gaps.gather(1, place), place.squeeze(1)
+        of = self._terms
+        k, square, lost, radius, inverse = (
+            each[index][:, None] for each in (of.k, of.square, of.lost, of.radius, of.inverse)
+        )
+        return Ends(place, gaps, k, square, lost, radius, inverse)
+
+
+class CompiledFamily:
+    """The sums of one family: its second program, again with sums of higher order if these are asked for."""
+
+    def __init__(self, constants: tuple[Any, ...], inputs: tuple[Tensor, ...]) -> None:
+        @cache
+        def sums(highest: int) -> FamilySums:
+            return run_compiled(class_sums, (*constants, highest), inputs)
+
+        # the second order of total variation is in every certificate and in few tolerances, the third in few of either
+        *_, own = constants
+        highest = 2 if own else 1
+        self._of = of = sums(highest)
+
+        def bent(which: int, order: int) -> VectorMoments:
+            return sums(max(order, highest)).vectors[which]
+
+        at_top = (of.d_top, torch.zeros_like(of.d_top))
+        self.vectors: Sequence[CompiledVector] = [
+            CompiledVector(each, top, partial(bent, which))
+            for which, (each, top) in enumerate(zip(of.vectors, at_top, strict=True))
+        ]
+        self.losses, self.loss_most = _three(of.losses[:3]), _flat(of.losses[3])
+
+    def __getattr__(self, name: str) -> Scalars:
+        """What is one number a row in the program as well."""
+        return _flat(getattr(self._of, name))
+
+    def loss_slope(self) -> Scalars:
+        """sum_{j != y} pi_j (d_j + d_y)."""
+        return _flat(self._of.loss_slope)
+
+    def margin(self) -> tuple[Scalars, Scalars]:
+        """The least gap between log-probabilities, and the largest share of one that a movement has."""
+        return _flat(self._of.gap_least), _flat(self._of.use_most)
+
+
+class CompiledVector:
+    """Moments of one vector; `bent` runs a program that has those of total variation up to an order."""
+
+    def __init__(self, of: VectorMoments, at_top: Tensor, bent: Any) -> None:
+        self._of, self._bent = of, bent
+        self.at_top, self.plain, self.moved = _flat(at_top), _three(of.plain), _three(of.moved)
+
+    def __getattr__(self, name: str) -> Scalars:
+        """What is one number a row in the program as well."""
+        return _flat(getattr(self._of, name))
+
+    @property
+    def curvature(self) -> Scalars:
+        """Q."""
+        return _flat(self._bent(2).curvature)
+
+    @property
+    def twist(self) -> Scalars:
+        """K."""
+        return _flat(self._bent(3).twist)
+
+
+def _flat(values: Tensor) -> Any:
+    return values.squeeze(1).numpy(force=True)
+
+
+def _three(values: Sequence[Tensor]) -> Powers:
+    first, second, third = (_flat(each) for each in values)
+    return first, second, third
