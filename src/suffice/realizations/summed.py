@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -233,8 +233,9 @@ class SummedRows:
             farthest=np.maximum((found.rho_most + raise_by) * _RAISED, rho_top),
             losses=(*found.losses, found.loss_most),
             vectors=vectors,
-            margin_use=lambda: self._margin_use(vectors[0].largest, found),
-            loss_slope=lambda: self._there(found.loss_slope()),
+            # not of this object, which keeps the series: a circle would keep arrays until it is collected
+            margin_use=partial(_margin_use, self.row, vectors[0].largest, found),
+            loss_slope=partial(_loss_slope, self.row, found),
             served=served,
         )
         return CenteredSeries(sums, self.row)
@@ -271,9 +272,14 @@ class SummedRows:
         found: Scalars = top_distance(states, head, slopes, rho, top, beside).numpy(force=True)
         return found
 
-    def _margin_use(self, largest: Scalars, found: FamilyLoops) -> Float[Tensor, " queries"]:
-        least, most = found.margin()
-        return smaller_use(self.row, *(self._there(each) for each in (largest, most, least)))
-
     def _there(self, numbers: Scalars) -> Float[Tensor, " queries"]:
         return torch.from_numpy(numbers).to(self.states.features.device)
+
+
+def _margin_use(row: HeadRow, largest: Scalars, found: FamilyLoops) -> Float[Tensor, " queries"]:
+    least, most = found.margin()
+    return smaller_use(row, *(torch.from_numpy(each).to(row.gradient_scale) for each in (largest, most, least)))
+
+
+def _loss_slope(row: HeadRow, found: FamilyLoops) -> Float[Tensor, " queries"]:
+    return torch.from_numpy(found.loss_slope()).to(row.gradient_scale)

@@ -190,8 +190,10 @@ class ArrayLoops:
         op.add(apart, op.column(total), out=apart)
         op.put(apart, mine.top, mine.others - mine.peak)
         return Measured(
-            weights=weights,
+            arrays=op,
+            pi=of.pi,
             apart=apart,
+            weights=weights,
             rho_mean=op.total(weights[1]),
             rho_most=op.most(rho),
             rho_top=rho_top,

@@ -45,15 +45,33 @@ class Weighed:
 # no slots, for the same reason
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """w_j = pibar_j - pi_j; and the `weights` of moments, one above the other: pi, pi rho and pi pibar of all classes
-    but the top one, with room for those of a family."""
+    """pi_j and w_j = pibar_j - pi_j; and the `weights` of moments, one above the other: pi, pi rho and pi pibar of all
+    classes but the top one, with room for those of a family."""
 
-    weights: Each
+    arrays: Arrays
+    pi: Each
     apart: Each
+    weights: Each
     rho_mean: Scalars
     rho_most: Scalars
     rho_top: Scalars
     total: Scalars
+
+    @cached_property
+    def quadratic(self) -> Each:
+        """w^2 - w/2 + pi."""
+        op = self.arrays
+        found = op.sub(self.apart, 0.5)
+        return op.add(op.mul(found, self.apart, out=found), self.pi, out=found)
+
+    def kappa(self, v: Each, mean: Scalars, level: Scalars) -> Each:
+        """V^2 - N/2 + v_j V (2 w_j - 1) + v_j^2 (w_j^2 - w_j/2 + pi_j) for one vector v; a new array."""
+        op = self.arrays
+        line = op.mul(self.apart, op.column(2 * mean))
+        op.sub(line, op.column(mean), out=line)
+        found = op.mul(self.quadratic, v)
+        op.mul(op.add(found, line, out=found), v, out=found)
+        return op.add(found, op.column(level), out=found)
 
 
 class ArrayFamily:
@@ -86,7 +104,7 @@ class ArrayFamily:
         self.ratio = op.total(self._ratios)
         # pi a w, and pi a (w^2 - w/2 + pi)
         op.mul(self._ratios, measured.apart, out=measured.weights[4])
-        op.mul(self._ratios, self._quadratic, out=measured.weights[5])
+        op.mul(self._ratios, measured.quadratic, out=measured.weights[5])
         to_target = self._matched(labels, op.empty(of.pi))
         self._matched(numbers.top, self._columns[3])
         for start in (0, 3):
@@ -95,21 +113,12 @@ class ArrayFamily:
         moments = op.moments(measured.weights, self._columns)
         self.d_top = op.at(self._columns[0], numbers.top)
         self.vectors = tuple(
-            ArrayVector(self, self._columns[start], moments[:, :, start : start + 3], at_top)
+            ArrayVector(
+                measured, numbers, self.ratio, self._columns[start], moments[:, :, start : start + 3], at_top
+            )
             for start, at_top in ((0, self.d_top), (3, np.zeros_like(self.d_top)))
         )
         self.losses, self.loss_most = self._losses(to_target)
-
-    @property
-    def _quadratic(self) -> Each:
-        """w^2 - w/2 + pi, formed once for both families."""
-        op, measured = self.arrays, self.measured
-        found = vars(measured).get("quadratic")
-        if found is None:
-            found = op.sub(measured.apart, 0.5)
-            op.add(op.mul(found, measured.apart, out=found), self.of.pi, out=found)
-            vars(measured)["quadratic"] = found
-        return found
 
     @property
     def _lengths(self) -> Each:
@@ -206,27 +215,19 @@ class ArrayFamily:
         least = op.least(gaps)
         return least, op.most(op.div(self._columns[3], gaps, out=gaps))
 
-    def kappa(self, v: Each, mean: Scalars, level: Scalars) -> Each:
-        """V^2 - N/2 + v_j V (2 w_j - 1) + v_j^2 (w_j^2 - w_j/2 + pi_j) for one vector v; a new array."""
-        op = self.arrays
-        line = op.mul(self.measured.apart, op.column(2 * mean))
-        op.sub(line, op.column(mean), out=line)
-        found = op.mul(self._quadratic, v)
-        op.mul(op.add(found, line, out=found), v, out=found)
-        return op.add(found, op.column(level), out=found)
-
 
 class ArrayVector:
     """Moments of one vector v, from sums with all `Measured.weights` (0 to 5) of its first three powers."""
 
-    def __init__(self, family: ArrayFamily, v: Each, moments: Scalars, at_top: Scalars) -> None:
-        self._family, self._v, self.at_top = family, v, at_top
+    def __init__(
+        self, measured: Measured, numbers: RowNumbers, ratio: Scalars, v: Each, moments: Scalars, at_top: Scalars
+    ) -> None:
+        self._measured, self._v, self.at_top, self._peak = measured, v, at_top, numbers.peak
         self.plain, self.moved = ((moments[:, row, 0], moments[:, row, 1], moments[:, row, 2]) for row in (0, 1))
-        peak, ratio = family.numbers.peak, family.ratio
-        self.largest = family.arrays.most(v)
-        self.mean = self.plain[0] + peak * at_top
-        self.square = self.plain[1] + peak * at_top**2
-        self.spread = moments[:, 2, 0] + peak * family.numbers.others * at_top
+        self.largest = measured.arrays.most(v)
+        self.mean = self.plain[0] + numbers.peak * at_top
+        self.square = self.plain[1] + numbers.peak * at_top**2
+        self.spread = moments[:, 2, 0] + numbers.peak * numbers.others * at_top
         self._level = self.mean * self.mean - self.square / 2
         ratios, straight, bent = moments[:, 3, 0], moments[:, 4, 0], moments[:, 5, 1]
         self.ratio_first = ratio * self.mean + straight
@@ -235,17 +236,18 @@ class ArrayVector:
     @cached_property
     def curvature(self) -> Scalars:
         """Q = sum_j pi_j |kappa_j|."""
-        op, kappa = self._family.arrays, self._family.kappa(self._v, self.mean, self._level)
-        return op.dot(self._family.of.pi, op.absolute(kappa, out=kappa))
+        measured, op = self._measured, self._measured.arrays
+        kappa = measured.kappa(self._v, self.mean, self._level)
+        return op.dot(measured.pi, op.absolute(kappa, out=kappa))
 
     @cached_property
     def twist(self) -> Scalars:
         """K = sum_j pi_j (q_j/6 + t_j (2 kappa_j - t_j^2))."""
-        family, op, v = self._family, self._family.arrays, self._v
-        pi, apart = family.of.pi, family.measured.apart
+        measured, op, v = self._measured, self._measured.arrays, self._v
+        pi, apart = measured.pi, measured.apart
         t = op.mul(v, apart)
         op.add(t, op.column(self.mean), out=t)
-        found = family.kappa(v, self.mean, self._level)
+        found = measured.kappa(v, self.mean, self._level)
         op.mul(found, 2.0, out=found)
         op.mul(op.sub(found, op.mul(t, t), out=found), t, out=found)
         # q_j = sum pi v^3 + 3 v_j N + 3 v_j^2 V + v_j^3 (w_j - 6 pi_j)
@@ -253,7 +255,7 @@ class ArrayVector:
         op.mul(op.add(q, apart, out=q), v, out=q)
         op.mul(op.add(q, op.column(3 * self.mean), out=q), v, out=q)
         op.mul(op.add(q, op.column(3 * self.square), out=q), v, out=q)
-        cubes = self.plain[2] + family.numbers.peak * self.at_top**3
+        cubes = self.plain[2] + self._peak * self.at_top**3
         op.mul(op.add(q, op.column(cubes), out=q), 1 / 6, out=q)
         return op.dot(pi, op.add(found, q, out=found))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -75,6 +75,32 @@ def realize_summed(states: States, pair: Pair, loops: FirstLoop = ArrayLoops) ->
     return SummedRealized(states, pair, SummedRows(inside, proved.order, proved.cap, outside, loops), least)
 
 
+class _Formed:
+    """The same states as they are formed class by class, when somebody asks for some: mostly for the same ones again.
+
+    What is formed of them knows nothing of the sums, so that nothing stands in a circle.
+    """
+
+    def __init__(self, states: States, pair: Pair) -> None:
+        self._states, self._pair = states, pair
+        self._last: tuple[Tensor, AnalyticRealized] | None = None
+
+    @cached_property
+    def whole(self) -> AnalyticRealized:
+        """All of them."""
+        return realize_contrastive(self._states, self._pair)
+
+    def at(self, rows: Tensor) -> AnalyticRealized:
+        """Some rows."""
+        if self._last is None or not torch.equal(self._last[0], rows):
+            self._last = rows, realize_contrastive(self._states[rows], self._pair)
+        return self._last[1]
+
+    def family(self, of: Callable[[AnalyticRealized], SoftmaxFamily], rows: Tensor) -> SoftmaxFamily:
+        """A family of some rows."""
+        return of(self.whole if len(rows) == len(self._states) else self.at(rows))
+
+
 class SummedRealized(Realized):
     """Some states under a pair. Whatever is not among the sums is formed as `AnalyticRealized` does."""
 
@@ -82,7 +108,7 @@ class SummedRealized(Realized):
 
     def __init__(self, states: States, pair: Pair, rows: SummedRows, least: int = 1) -> None:
         self.states, self.pair, self._rows, self._least = states, pair, rows, least
-        self._last: tuple[Tensor, AnalyticRealized] | None = None
+        self._formed = _Formed(states, pair)
 
     def pieces(self, budgets: Budgets, contract: Contract) -> Iterator[tuple[Tensor, Realized]]:
         """All rows by sums but those in which one class has nearly everything: these in runs of their own."""
@@ -104,30 +130,24 @@ class SummedRealized(Realized):
             yield rows, realize_contrastive(self.states[rows], self.pair)
 
     def __getitem__(self, rows: Tensor) -> AnalyticRealized:  # type: ignore[override]
-        """Some rows, formed: those that sums do not serve are mostly the same for all that is asked."""
-        if self._last is None or not torch.equal(self._last[0], rows):
-            self._last = rows, realize_contrastive(self.states[rows], self.pair)
-        return self._last[1]
-
-    @cached_property
-    def _formed(self) -> AnalyticRealized:
-        return realize_contrastive(self.states, self.pair)
+        """Some rows, formed: those that sums do not serve."""
+        return self._formed.at(rows)
 
     def head(self, needs: Needs = Needs.NOTHING) -> SoftmaxHead:
         """As formed."""
-        return self._formed.head(needs)
+        return self._formed.whole.head(needs)
 
     def own(self, needs: Needs = Needs.NOTHING) -> Allowances:
         """As formed."""
-        return self._formed.own(needs)
+        return self._formed.whole.own(needs)
 
     def unit(self, needs: Needs = Needs.NOTHING) -> Allowances:
         """As formed."""
-        return self._formed.unit(needs)
+        return self._formed.whole.unit(needs)
 
     def simple(self) -> Allowances:
         """As formed."""
-        return self._formed.simple()
+        return self._formed.whole.simple()
 
     @property
     def like(self) -> Float[Tensor, " queries"]:
@@ -147,25 +167,23 @@ class SummedRealized(Realized):
         if not self._serves(contract):
             return super().unit_family(contract)
 
-        def formed(part: AnalyticRealized) -> SoftmaxFamily:
+        def form(part: AnalyticRealized) -> SoftmaxFamily:
             family = part.unit_family(contract)
             assert isinstance(family, SoftmaxFamily)
             return family
 
-        return self._once("unit", contract, lambda: self._family(self._rows.unit, formed))
+        return self._once("unit", contract, lambda: self._family(self._rows.unit, form))
 
     def _serves(self, contract: Contract) -> bool:
         """Whether the sums are this contract's, and all that is asked for."""
         return contract.series is centered_series and not self.divergence
 
     def _own_summed(self, contract: Contract) -> SummedFamily:
-        def formed(part: AnalyticRealized) -> SoftmaxFamily:
+        def form(part: AnalyticRealized) -> SoftmaxFamily:
             return part._own_softmax(contract)
 
-        return self._once("own", contract, lambda: self._family(self._rows.own, formed))
+        return self._once("own", contract, lambda: self._family(self._rows.own, form))
 
-    def _family(self, series: CenteredSeries, of: Callable[[AnalyticRealized], SoftmaxFamily]) -> SummedFamily:
-        def formed(rows: Tensor) -> SoftmaxFamily:
-            return of(self._formed if len(rows) == len(self) else self[rows])
-
+    def _family(self, series: CenteredSeries, form: Callable[[AnalyticRealized], SoftmaxFamily]) -> SummedFamily:
+        formed = partial(self._formed.family, form)
         return SummedFamily(sums=series, row=self._rows.row, dominating=self._rows.dominated, formed=formed)
