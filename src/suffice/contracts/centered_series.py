@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import torch
@@ -43,6 +43,8 @@ _WIDER = 1 + 1e-5
 _STRAIGHT = 2e-6
 # Up to this movement all remainders together are below 1e-10 of a bound (6.13e).
 _NARROW = 1e-4
+# Up to this movement remainders are derived.
+_FARTHEST = 0.25
 # Up to this slack it does not matter that upper ends are raised by three of them, also past what is known without any.
 _CERTAIN = 1e-8
 
@@ -64,14 +66,15 @@ class _Loss:
 
 
 class _Stacked:
-    """The moments of all vectors, one above the other: scalars cost their calls and not their arithmetic.
+    """The moments of some vectors, one above the other: scalars cost their calls and not their arithmetic.
 
     What does not depend on b is formed here: k-th moments over k!, and the largest t_j and m_j with room for rounding.
     """
 
     def __init__(self, vectors: Sequence[VectorSums], total: Scalars, at_zero: Scalars) -> None:
         def of(name: str) -> Scalars:
-            return np.stack([scalars(getattr(each, name)) for each in vectors])
+            found = [scalars(getattr(each, name)) for each in vectors]
+            return found[0][None] if len(found) == 1 else np.stack(found)
 
         self.total, self.at_zero = total, at_zero
         self.largest, self.mean, square = of("largest"), of("mean"), of("square")
@@ -122,34 +125,68 @@ class CenteredSeries:
         first, second, third, largest = (scalars(each) for each in sums.losses)
         self.loss_moments = _Loss(first=first, second=second / 2, third=third / 6, largest=largest)
         self.vectors = sums.vectors
-        self._stacked = _Stacked(self.vectors, self.total, self.ratio)
-        self._spread = scalars(self.vectors[0].spread)
+        self._firsts, self._spreads, self._reaches = (
+            [scalars(getattr(each, name)) for each in self.vectors] for name in ("first", "spread", "largest")
+        )
+        self._largest = reduce(np.maximum, [largest, *self._reaches])
+        # of two vectors, the moments of that whose bound is the smaller one, row by row
+        self._both = len(self.vectors) == 1
+        self._stacked = _Stacked([self._nearer(self._firsts)], self.total, self.ratio)
+
+    def _nearer(self, sizes: Sequence[Scalars]) -> VectorSums:
+        """The moments of the vector of the smaller size in each row."""
+        return self.vectors[0] if len(sizes) == 1 else self._sums.nearer(sizes[1] < sizes[0])
 
     def end(self, name: str, b: Scalars, *, upper: bool) -> Scalars:
         """One end of the bound of this name at the factor b."""
         if name == "loss":
             return np.log1p(self.loss_moments.size(b)[int(upper)])
         if name == "probability":
-            return smallest([_probability(each, b, upper=upper) for each in self.vectors])
+            return smallest([_probability(each, b, upper=upper) for each in self._deviating(b)])
         paper, centered = self._gradients(b, upper=upper)
         return np.minimum(paper, centered) * self.scale
 
     def _gradients(self, b: Scalars, *, upper: bool) -> tuple[Scalars, Scalars]:
         """Ends of the paper's bound and of the smallest centred one, before the scale."""
-        sizes, stacked = self.loss_moments.size(b), self._stacked
+        sizes, stacked = self.loss_moments.size(b), self._stacked_at(b)
         # 1 - l_y increases with S but for the rounding of the mass: an end of S each for both places
         away = (sizes[int(upper)] + self.mass) / (1 + sizes[int(not upper)])
         reach = b * stacked.largest
         ratios = np.minimum(stacked.upper_ratios(b, reach, upper=upper), away * self.a_max) + away * self.a_y
-        centered = stacked.redistributed(b, reach, upper=upper) + b * ratios
-        return self._paper(b, reach[0], upper=upper), smallest(list(centered))
+        centered = smallest(list(stacked.redistributed(b, reach, upper=upper) + b * ratios))
+        return self._paper(b, upper=upper), centered
 
-    def _paper(self, b: Scalars, reach: Scalars, *, upper: bool) -> Scalars:
+    def _stacked_at(self, b: Scalars) -> _Stacked:
+        """The moments of one vector, or of both where at b some row might have the smaller bound from the other (6.13g)."""
+        if not self._both:
+            nearer, farther, reach = np.minimum(*self._firsts), np.maximum(*self._firsts), b * self._largest
+            doubtful = farther - nearer <= 3 * reach * (nearer + self.total * self.ratio)
+            if (doubtful & self._usable & (reach <= _FARTHEST)).any():
+                self._both, self._stacked = True, _Stacked(self.vectors, self.total, self.ratio)
+        return self._stacked
+
+    def _paper(self, b: Scalars, *, upper: bool) -> Scalars:
         """With its total variation from c_P' alone (6.13d): a fraction of the work, and seldom the smallest."""
+        reach = b * self._reaches[0]
         width = 8 * np.exp(6 * reach) * reach * reach
         share = 1 + 3 * reach + width if upper else 1 - width
-        tv = np.minimum(np.tanh(reach / 2), share * (b * self._spread))
+        tv = np.minimum(np.tanh(reach / 2), share * (b * self._spreads[0]))
         return 2 * self.h_bound * tv + b * self._line
+
+    def _deviating(self, b: Scalars) -> Sequence[VectorSums]:
+        """The vectors that total variation is to be taken of: one, if it is the smaller one without a doubt (6.13g)."""
+        if len(self.vectors) == 1:
+            return self.vectors
+        reach, sizes = b * self._largest, self._deviations
+        doubtful = np.maximum(*sizes) * (1 - 9 * reach) <= np.minimum(*sizes) * (1 + 12 * reach)
+        if (doubtful & self._usable & (reach <= _FARTHEST)).any():
+            return self.vectors
+        return [self._nearer(sizes)]
+
+    @cached_property
+    def _deviations(self) -> list[Scalars]:
+        """Each vector's total variation to first order."""
+        return [np.minimum(reach / 2, spread) for reach, spread in zip(self._reaches, self._spreads, strict=True)]
 
     @quiet
     def at_one(self) -> tuple[Bounds, Bool[Tensor, " queries"]]:
@@ -160,7 +197,7 @@ class CenteredSeries:
         """
         one, like = np.ones_like(self.scale), self._row.gradient_scale
         _, centered = self._gradients(one, upper=True)
-        paper = self._paper(one, self._stacked.largest[0], upper=False)
+        paper = self._paper(one, upper=False)
         narrow = self.usable() & self.near(one, _NARROW) & (centered <= paper) & (self.slack <= _CERTAIN)
         bounds = Bounds(
             loss=beside(self.end("loss", one, upper=True), like),
@@ -180,9 +217,9 @@ class CenteredSeries:
 
     @cached_property
     def _slopes(self) -> dict[str, Scalars]:
-        tv = [np.minimum(scalars(each.largest) / 2, scalars(each.spread)) for each in self.vectors]
+        tv = self._deviations
         ratio = np.minimum(self.ratio, self.mass * self.a_max) + self.mass * self.a_y
-        moved = smallest([2 * self.h_bound * tv[0], *(self._stacked.first / self.total)])
+        moved = smallest([2 * self.h_bound * tv[0], *(first / self.total for first in self._firsts)])
         return {
             "loss": self.loss_moments.first,
             "probability": smallest(tv),
@@ -193,7 +230,7 @@ class CenteredSeries:
     def sensitivity(self) -> Sensitivity:
         """That of the conditioned contract (prop:sensitivity), by the sums that are here; nothing of KL."""
         like = self._row.gradient_scale
-        tv = np.minimum(self._stacked.largest[0] / 2, self._spread)
+        tv = self._deviations[0]
         return Sensitivity(
             loss=self._sums.loss_slope(),
             probability=beside(tv, like),
@@ -213,7 +250,7 @@ class CenteredSeries:
     @quiet
     def _usable(self) -> Flags:
         inside = (self.peak <= MOST_MASS) & self.normalised
-        inside &= (self._stacked.largest[0] > LEAST) & (self._largest < 1 / LEAST)
+        inside &= (self._reaches[0] > LEAST) & (self._largest < 1 / LEAST)
         # a probability that vanishes is then nothing beside a sum, whatever it is multiplied by
         inside &= (self.a_max + self.a_y < 1 / LEAST) & (self.farthest < 1 / LEAST)
         if self._sums.served is not None:
@@ -225,11 +262,6 @@ class CenteredSeries:
         """b times the largest movement is at most `factor`: the remainders are derived up to 1/4."""
         found: Flags = b * self._largest <= factor
         return found
-
-    @cached_property
-    def _largest(self) -> Scalars:
-        every: Scalars = self._stacked.largest.max(axis=0)
-        return np.maximum(self.loss_moments.largest, every)
 
 
 def _probability(vector: VectorSums, b: Scalars, *, upper: bool) -> Scalars:

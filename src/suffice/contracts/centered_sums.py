@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -64,7 +65,8 @@ class CenteredSums:
     largest other one and sum_{j != y} pi_j a_j; `farthest` the largest rho.
 
     `losses` are sum_{i != y} pi_i T_i^k for k = 1, 2, 3, and the largest T_i. `vectors` are d, and if there is one the
-    movement against the top class. The last three are for other bounds, and formed when they are asked for: how much of
+    movement against the top class: their largest, `first` and `spread` are at hand, and `picked` gives all sums of the
+    second one in some rows and of d in the others, if that is less work than both. The last three are for other bounds, and formed when they are asked for: how much of
     the margin is used, sum_{j != y} pi_j (d_j + d_y), and where these sums may be used (everywhere, if None).
     """
 
@@ -80,6 +82,27 @@ class CenteredSums:
     margin_use: Callable[[], Float[Tensor, " queries"]]
     loss_slope: Callable[[], Float[Tensor, " queries"]]
     served: Flags | None = None
+    picked: Callable[[Flags], VectorSums | None] | None = None
+
+    def nearer(self, second: Flags) -> VectorSums:
+        """The sums of the second vector where it says so, and of d elsewhere."""
+        if not second.any():
+            return self.vectors[0]
+        found = None if self.picked is None else self.picked(second)
+        return _Merged(self.vectors, second) if found is None else found
+
+
+class _Merged:
+    """Rows of one vector's sums, and of another's."""
+
+    def __init__(self, vectors: Sequence[VectorSums], second: Flags) -> None:
+        self._vectors, self._second = vectors, second
+
+    def __getattr__(self, name: str) -> Scalars:
+        one, other = (getattr(each, name) for each in self._vectors)
+        if isinstance(one, Tensor):
+            one, other = one.numpy(force=True), other.numpy(force=True)
+        return np.where(self._second, other, one)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,20 +50,8 @@ class Arrays(Protocol):
         """A tensor as an array of this library, which shares its memory on the host."""
         ...
 
-    def empty(self, like: Each) -> Each:
-        """An array of that shape with anything in it."""
-        ...
-
-    def stack(self, like: Each, count: int) -> Each:
-        """So many of them, one above the other."""
-        ...
-
-    def copy(self, a: Each, out: Each = None) -> Each:
+    def copy(self, a: Each) -> Each:
         """The same numbers again."""
-        ...
-
-    def moments(self, weights: Each, columns: Each) -> Scalars:
-        """[rows, weights, columns]: the sums of products of each row, for all pairs of two stacks."""
         ...
 
     def column(self, numbers: Scalars) -> Each:
@@ -106,6 +94,10 @@ class Arrays(Protocol):
         """Some rows, copied."""
         ...
 
+    def put_rows(self, a: Each, rows: Places, others: Each) -> None:
+        """Write some rows: those of another array."""
+        ...
+
     def tensor(self, a: Each) -> Tensor:
         """The array as a tensor."""
         ...
@@ -129,21 +121,8 @@ class _NumPy:
     def given(self, tensor: Tensor) -> Each:
         return tensor.numpy()
 
-    def empty(self, like: Each) -> Each:
-        return np.empty_like(like)
-
-    def stack(self, like: Each, count: int) -> Each:
-        return np.empty((count, *like.shape))
-
-    def copy(self, a: Each, out: Each = None) -> Each:
-        if out is None:
-            return a.copy()
-        np.copyto(out, a)
-        return out
-
-    def moments(self, weights: Each, columns: Each) -> Scalars:
-        found: Scalars = np.matmul(weights.transpose(1, 0, 2), columns.transpose(1, 2, 0))
-        return found
+    def copy(self, a: Each) -> Each:
+        return a.copy()
 
     def column(self, numbers: Scalars) -> Each:
         return numbers[:, None]
@@ -182,6 +161,9 @@ class _NumPy:
     def rows(self, a: Each, rows: Places) -> Each:
         return a[rows]
 
+    def put_rows(self, a: Each, rows: Places, others: Each) -> None:
+        a[rows] = others[rows]
+
     def tensor(self, a: Each) -> Tensor:
         return torch.from_numpy(a)
 
@@ -204,19 +186,8 @@ class TorchArrays:
     def given(self, tensor: Tensor) -> Each:
         return tensor
 
-    def empty(self, like: Each) -> Each:
-        return torch.empty_like(like)
-
-    def stack(self, like: Each, count: int) -> Each:
-        return like.new_empty((count, *like.shape))
-
-    def copy(self, a: Each, out: Each = None) -> Each:
-        return a.clone() if out is None else out.copy_(a)
-
-    def moments(self, weights: Each, columns: Each) -> Scalars:
-        if self._on_host:
-            return NUMPY.moments(weights.numpy(), columns.numpy())
-        return _host(torch.matmul(weights.transpose(0, 1), columns.permute(1, 2, 0)))
+    def copy(self, a: Each) -> Each:
+        return a.clone()
 
     def column(self, numbers: Scalars) -> Each:
         found = torch.from_numpy(numbers).unsqueeze(1)
@@ -249,6 +220,10 @@ class TorchArrays:
 
     def rows(self, a: Each, rows: Places) -> Each:
         return a[self._places(rows).squeeze(1)]
+
+    def put_rows(self, a: Each, rows: Places, others: Each) -> None:
+        places = self._places(rows).squeeze(1)
+        a[places] = others[places]
 
     def tensor(self, a: Each) -> Tensor:
         found: Tensor = a

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from suffice.contracts.bounds import HeadRow, SoftmaxHead, smaller_use
 from suffice.contracts.centered_series import CenteredSeries
-from suffice.contracts.centered_sums import CenteredSums
+from suffice.contracts.centered_sums import CenteredSums, VectorSums
 from suffice.contracts.series import MOST_MASS
 from suffice.numerics.arrays import Flags, Places, Scalars, quiet
 from suffice.numerics.outward import above
@@ -28,7 +28,7 @@ from suffice.realizations.geometry_error import feature_lengths
 from suffice.realizations.ordinary_distances import away_of, top_distance
 from suffice.realizations.row_allowances import NOTHING, RowAllowances
 from suffice.realizations.row_widening import RowWidening, widened
-from suffice.realizations.summed_numbers import FamilyLoops, FamilyNumbers, Loops, Powers, VectorLoops
+from suffice.realizations.summed_numbers import DistanceNumbers, FamilyLoops, FamilyNumbers, Loops, VectorLoops
 from suffice.states import States
 
 __all__ = ["FirstLoop", "SummedRows"]
@@ -43,10 +43,9 @@ FirstLoop = Callable[[States, int, Scalars], Loops]
 # no slots: what is raised is raised once
 @dataclass(frozen=True, kw_only=True)
 class _Moments:
-    """`VectorSums`: rho is raised by `raise_by`, and `top`, pi_w rho_w, is the top class's part."""
+    """`VectorSums`: past roundings, and with the part of the top class, whose pi_w rho_w is `top`."""
 
     of: VectorLoops
-    raise_by: Scalars
     top: Scalars
 
     def __getattr__(self, name: str) -> Scalars:
@@ -54,29 +53,23 @@ class _Moments:
         found: Scalars = getattr(self.of, name)
         return found
 
-    @cached_property
-    def _raised(self) -> Powers:
-        v, of = self.of.at_top, self.of
-        first, second, third = (
-            (moved + self.raise_by * plain) * _RAISED + self.top * v**power
-            for power, (moved, plain) in enumerate(zip(of.moved, of.plain, strict=True), start=1)
-        )
-        return first, second, third
+    def _moved(self, power: int) -> Scalars:
+        return self.of.moved(power) * _RAISED + self.top * self.of.at_top**power
 
-    @property
+    @cached_property
     def first(self) -> Scalars:
         """sum pi rho v."""
-        return self._raised[0]
+        return self._moved(1)
 
-    @property
+    @cached_property
     def second(self) -> Scalars:
         """sum pi rho v^2."""
-        return self._raised[1]
+        return self._moved(2)
 
-    @property
+    @cached_property
     def third(self) -> Scalars:
         """sum pi rho v^3."""
-        return self._raised[2]
+        return self._moved(3)
 
 
 class SummedRows:
@@ -215,14 +208,17 @@ class SummedRows:
             error=2 * self._log_error,
             gamma=product_roundings(self.states),
             of_gap=self._of_gap,
+            raise_by=self._raise_by,
         )
         of, found = self.loops.numbers, self.loops.family(given)
         is_top = self.states.labels.numpy(force=True) == of.top
         mass = np.where(is_top, of.others, (of.others - of.target) + of.peak)
-        raise_by, rho_top = self._raised_distances(found)
-        vectors = [_Moments(of=each, raise_by=raise_by, top=of.peak * rho_top) for each in found.vectors]
+        raise_by, rho_top = self._raise_by(found.distances), self._rho_top(found.distances)
+        top = of.peak * rho_top
+        vectors = [_Moments(of=each, top=top) for each in found.vectors]
         served = self.wide.narrow & ~self._outside & (off <= NOTHING * vectors[0].mean)
-        served &= (between * mass <= NOTHING * found.losses[0]) & (between * of.others <= NOTHING * vectors[1].mean)
+        # of the second vector pibar_j >= 1/2 where it is not 0: its spread is at least half of its mean
+        served &= (between * mass <= NOTHING * found.losses[0]) & (between * of.others <= NOTHING * vectors[1].spread)
         sums = CenteredSums(
             total=found.total,
             peak=of.peak,
@@ -230,32 +226,40 @@ class SummedRows:
             a_y=found.a_y,
             a_max=found.a_max,
             ratio=found.ratio,
-            farthest=np.maximum((found.rho_most + raise_by) * _RAISED, rho_top),
-            losses=(*found.losses, found.loss_most),
+            farthest=np.maximum((found.distances.most + raise_by) * _RAISED, rho_top),
+            losses=found.losses,
             vectors=vectors,
-            # not of this object, which keeps the series: a circle would keep arrays until it is collected
+            # none of these of this object, which keeps the series: in a circle arrays stay until it is collected
             margin_use=partial(_margin_use, self.row, vectors[0].largest, found),
             loss_slope=partial(_loss_slope, self.row, found),
             served=served,
+            picked=partial(_picked, found, top),
         )
         return CenteredSeries(sums, self.row)
 
-    def _raised_distances(self, found: FamilyLoops) -> tuple[Scalars, Scalars]:
-        """What is added to every rho_j, and rho_w of the top class: formed directly where it has nearly everything."""
-        of, error, gamma, rho_top = self.loops.numbers, self._log_error, product_roundings(self.states), found.rho_top
-        away, size = away_of(self.nu, self.order, self.wide), of.size_most
-        moved = (away + np.expm1(2 * error) * (found.rho_mean + of.peak * rho_top)) * np.exp(error)
-        raise_by = above(away + moved)
-        rough = (of.peak > DOMINATES) | ~(4 * gamma * size * size + self._of_gap <= NARROW * rho_top**2)
+    @cached_property
+    @quiet
+    def _away(self) -> Scalars:
+        return away_of(self.nu, self.order, self.wide)
+
+    @property
+    def _raise_by(self) -> Callable[[DistanceNumbers], Scalars]:
+        return partial(_raise_by, self._away, self._log_error, self.loops.numbers.peak)
+
+    def _rho_top(self, rho: DistanceNumbers) -> Scalars:
+        """rho_w of the top class: formed directly where it has nearly everything."""
+        of, gamma = self.loops.numbers, product_roundings(self.states)
+        widened = 4 * gamma * of.size_most * of.size_most + self._of_gap
+        rough = (of.peak > DOMINATES) | ~(widened <= NARROW * rho.top**2)
         # the series serve no row past that
         rough &= of.peak <= MOST_MASS
-        nearest = rho_top + raise_by
+        nearest = rho.top + self._raise_by(rho)
         if rough.any():
             rows = rough.nonzero()[0]
-            nearest[rows] = self._top_distance(rows, (found.rho_mean / of.others)[rows], rho_top[rows], away[rows])
-        return raise_by, np.maximum(nearest * _RAISED, _TINY)
+            nearest[rows] = self._top_distance(rows, (rho.mean / of.others)[rows], rho.top[rows])
+        return np.maximum(nearest * _RAISED, _TINY)
 
-    def _top_distance(self, rows: Places, mean: Scalars, rho_top: Scalars, away: Scalars) -> Scalars:
+    def _top_distance(self, rows: Places, mean: Scalars, rho_top: Scalars) -> Scalars:
         """rho_w of some rows, from shares of the others, of which only the mean distance is needed."""
         places, of = torch.from_numpy(rows), self.loops.numbers
         log_pi, slopes = self.loops.at(places)
@@ -268,12 +272,23 @@ class SummedRows:
             gradient_scale=1 / states.temperature,
             log_error=self._there(self._log_error[rows]),
         )
-        beside = self._there(product_roundings(states) * of.size_most[rows] + away)
+        beside = self._there(product_roundings(states) * of.size_most[rows] + self._away[rows])
         found: Scalars = top_distance(states, head, slopes, rho, top, beside).numpy(force=True)
         return found
 
     def _there(self, numbers: Scalars) -> Float[Tensor, " queries"]:
         return torch.from_numpy(numbers).to(self.states.features.device)
+
+
+def _raise_by(away: Scalars, error: Scalars, peak: Scalars, rho: DistanceNumbers) -> Scalars:
+    """What is added to every rho_j: errors of a vector, and of the mean."""
+    moved = (away + np.expm1(2 * error) * (rho.mean + peak * rho.top)) * np.exp(error)
+    return above(away + moved)
+
+
+def _picked(found: FamilyLoops, top: Scalars, second: Flags) -> VectorSums | None:
+    picked = found.picked(second)
+    return None if picked is None else _Moments(of=picked, top=top)
 
 
 def _margin_use(row: HeadRow, largest: Scalars, found: FamilyLoops) -> Float[Tensor, " queries"]:

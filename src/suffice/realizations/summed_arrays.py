@@ -17,7 +17,7 @@ from suffice.numerics.arrays import Each, Places, Scalars, arrays_for
 from suffice.objectives.between_products import ClassTerms, class_terms
 from suffice.pairs import ladder
 from suffice.realizations.summed_arrays_family import ArrayFamily, Measured, Weighed
-from suffice.realizations.summed_numbers import FamilyNumbers, RowNumbers
+from suffice.realizations.summed_numbers import DistanceNumbers, FamilyNumbers, RowNumbers
 from suffice.states import States
 
 __all__ = ["ArrayLoops"]
@@ -155,9 +155,7 @@ class ArrayLoops:
         """The second loop; distances are the same for both families."""
         if self._measured is None:
             self._measured = self._measure(given)
-        return ArrayFamily(
-            self._in, self._order, self._of, self._terms, self.numbers, self._labels, self._measured, given
-        )
+        return ArrayFamily(self._order, self._of, self._terms, self._labels, self._measured, given)
 
     def _measure(self, given: FamilyNumbers) -> Measured:
         """rho_j before the error of the mean is added, as in `ordinary_distances`."""
@@ -179,13 +177,11 @@ class ArrayLoops:
         rho = op.sqrt(squares, out=squares)
         rho_top = op.at(rho, mine.top)
         op.put(rho, mine.top, 0.0)
+        distances = DistanceNumbers(op.dot(rho, of.others), op.most(rho), rho_top)
+        op.add(rho, op.column(given.raise_by(distances)), out=rho)
         total = mine.others + mine.peak
-        weights = op.stack(rho, 6)
-        op.copy(of.others, out=weights[0])
-        op.mul(rho, of.others, out=weights[1])
         # pibar_j = total - pi_j, at least a half, for all classes but the top one
-        op.sub(op.column(total), of.others, out=weights[2])
-        op.mul(weights[2], of.others, out=weights[2])
+        spread = op.sub(op.column(total), of.others)
         apart = op.mul(of.pi, -2.0, out=sizes)
         op.add(apart, op.column(total), out=apart)
         op.put(apart, mine.top, mine.others - mine.peak)
@@ -193,10 +189,11 @@ class ArrayLoops:
             arrays=op,
             pi=of.pi,
             apart=apart,
-            weights=weights,
-            rho_mean=op.total(weights[1]),
-            rho_most=op.most(rho),
-            rho_top=rho_top,
+            others=of.others,
+            moved=op.mul(rho, of.others, out=rho),
+            spread=op.mul(spread, of.others, out=spread),
+            numbers=mine,
+            distances=distances,
             total=total,
         )
 

@@ -1,7 +1,6 @@
 """The second loop of 6.13f without a compiler: allowances of one family at ordinary rows, and their sums over classes.
 
-The formulas are those of `ordinary` and `contracts/centered_sums` (docs/theory, 6.10f and 6.13). Moments with several
-weights and powers are one product a row.
+The formulas are those of `ordinary` and `contracts/centered_sums` (docs/theory, 6.10f and 6.13).
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from suffice.numerics.arrays import Arrays, Each, Places, Scalars
+from suffice.numerics.arrays import Arrays, Each, Flags, Places, Scalars
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import smallest_normal
 from suffice.objectives.between_products import ClassTerms
 from suffice.realizations.endpoints import FEW
-from suffice.realizations.summed_numbers import FamilyNumbers, Powers, RowNumbers
+from suffice.realizations.summed_numbers import DistanceNumbers, FamilyNumbers, RowNumbers
 
 __all__ = ["ArrayFamily", "Measured", "Weighed"]
 
@@ -45,16 +44,16 @@ class Weighed:
 # no slots, for the same reason
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """pi_j and w_j = pibar_j - pi_j; and the `weights` of moments, one above the other: pi, pi rho and pi pibar of all
-    classes but the top one, with room for those of a family."""
+    """pi_j, w_j = pibar_j - pi_j, and weights of moments: pi, pi rho and pi pibar of all classes but the top one."""
 
     arrays: Arrays
     pi: Each
     apart: Each
-    weights: Each
-    rho_mean: Scalars
-    rho_most: Scalars
-    rho_top: Scalars
+    others: Each
+    moved: Each
+    spread: Each
+    numbers: RowNumbers
+    distances: DistanceNumbers
     total: Scalars
 
     @cached_property
@@ -64,66 +63,38 @@ class Measured:
         found = op.sub(self.apart, 0.5)
         return op.add(op.mul(found, self.apart, out=found), self.pi, out=found)
 
-    def kappa(self, v: Each, mean: Scalars, level: Scalars) -> Each:
-        """V^2 - N/2 + v_j V (2 w_j - 1) + v_j^2 (w_j^2 - w_j/2 + pi_j) for one vector v; a new array."""
-        op = self.arrays
-        line = op.mul(self.apart, op.column(2 * mean))
-        op.sub(line, op.column(mean), out=line)
-        found = op.mul(self.quadratic, v)
-        op.mul(op.add(found, line, out=found), v, out=found)
-        return op.add(found, op.column(level), out=found)
-
 
 class ArrayFamily:
     """The sums of one family, the own envelope's or the unit's."""
 
     def __init__(
-        self,
-        arrays: Arrays,
-        order: int,
-        of: Weighed,
-        terms: ClassTerms,
-        numbers: RowNumbers,
-        labels: Places,
-        measured: Measured,
-        given: FamilyNumbers,
+        self, order: int, of: Weighed, terms: ClassTerms, labels: Places, measured: Measured, given: FamilyNumbers
     ) -> None:
-        self.arrays, self.of, self.numbers, self.measured = arrays, of, numbers, measured
-        self._cap = given.cap if given.capped else None
+        self._in, self._of, self._measured, self._cap = measured.arrays, of, measured, given.cap if given.capped else None
         self._order, self._terms, self._labels, self._given = order, terms, labels, given
-        self.total, self.rho_top = measured.total, measured.rho_top
-        self.rho_mean, self.rho_most = measured.rho_mean, measured.rho_most
-        op = arrays
-        # d and v, the bounds on |e_j - e_w| for the top class w, with their squares and cubes
-        self._columns = op.stack(of.pi, 6)
-        self._ratios = measured.weights[3]
+        self.total, self.distances = measured.total, measured.distances
+        op, top = self._in, measured.numbers.top
         if given.own:
             self._own()
         else:
             self._unit()
         self.ratio = op.total(self._ratios)
-        # pi a w, and pi a (w^2 - w/2 + pi)
-        op.mul(self._ratios, measured.apart, out=measured.weights[4])
-        op.mul(self._ratios, measured.quadratic, out=measured.weights[5])
-        to_target = self._matched(labels, op.empty(of.pi))
-        self._matched(numbers.top, self._columns[3])
-        for start in (0, 3):
-            v, square, cube = (self._columns[start + power] for power in range(3))
-            op.mul(op.mul(v, v, out=square), v, out=cube)
-        moments = op.moments(measured.weights, self._columns)
-        self.d_top = op.at(self._columns[0], numbers.top)
-        self.vectors = tuple(
-            ArrayVector(
-                measured, numbers, self.ratio, self._columns[start], moments[:, :, start : start + 3], at_top
-            )
-            for start, at_top in ((0, self.d_top), (3, np.zeros_like(self.d_top)))
+        self.losses = self._losses(self._matched(labels))
+        weights = _Ratios(measured, self._ratios, self.ratio)
+        at_top = op.at(self._d, top)
+        self.vectors = (
+            ArrayVector(weights, self._d, at_top),
+            ArrayVector(weights, self._matched(top), np.zeros_like(at_top)),
         )
-        self.losses, self.loss_most = self._losses(to_target)
+
+    def picked(self, second: Flags) -> ArrayVector:
+        """The second vector in some rows and d in the others."""
+        return self.vectors[0].replaced(self.vectors[1], second)
 
     @property
     def _lengths(self) -> Each:
         """|r_j - k_j|, formed once for both families."""
-        op, of = self.arrays, self.of
+        op, of = self._in, self._of
         found = vars(of).get("lengths")
         if found is None:
             found = op.add(of.r, self._terms.k)
@@ -133,9 +104,9 @@ class ArrayFamily:
 
     def _own(self) -> None:
         """The order's envelope, as `OrdinaryRows.own` has it."""
-        op, of, terms, given, order = self.arrays, self.of, self._terms, self._given, self._order
+        op, of, terms, given, order = self._in, self._of, self._terms, self._given, self._order
         inverse, scale, cap = of.inverse, given.constant / order * _RAISED, self._cap
-        d = op.mul(of.delta, inverse, out=self._columns[0])
+        d = op.mul(of.delta, inverse)
         op.absolute(op.mul(d, terms.inverse * scale, out=d), out=d)
         power, total, powers = terms.inverse, None, inverse
         for _ in range(order - 1):
@@ -147,14 +118,14 @@ class ArrayFamily:
                 op.mul(powers, inverse, out=powers)
             power = power * terms.inverse
         # c_n r/s^(n+2)
-        a = op.mul(of.r, powers, out=self._ratios)
+        a = op.mul(of.r, powers)
         op.mul(op.mul(a, inverse, out=a), inverse, out=a)
         op.mul(a, op.column(given.ratio), out=a)
         op.clamp(a, _TINY, cap, a)
         self.a_y = op.at(a, self._labels)
         op.put(a, self._labels, 0.0)
         self.a_max = op.most(a)
-        op.mul(a, of.pi, out=a)
+        self._ratios = op.mul(a, of.pi, out=a)
         # Z(r_j) and Z(k_j)
         self._at_r = op.mul(powers, scale) if total is None else op.mul(powers, scale, out=powers)
         self._at_k = power * scale
@@ -162,26 +133,26 @@ class ArrayFamily:
             op.mul(d, total, out=d)
         if cap is not None:
             op.minimum(d, op.mul(self._lengths, cap * _RAISED, out=total), out=d)
-        op.add(d, op.column(given.wider), out=d)
+        self._d = op.add(d, op.column(given.wider), out=d)
 
     def _unit(self) -> None:
         """|r - k| and 1, as `OrdinaryRows.unit` has them."""
-        op, of, given = self.arrays, self.of, self._given
-        d = op.mul(self._lengths, op.column(given.factor), out=self._columns[0])
-        op.add(d, op.column(given.wider), out=d)
+        op, of, given = self._in, self._of, self._given
+        d = op.mul(self._lengths, op.column(given.factor))
+        self._d = op.add(d, op.column(given.wider), out=d)
         self._at_r, self._at_k = op.mul(of.r, _RAISED), self._terms.k * _RAISED
         self.a_y = self.a_max = np.ones_like(given.wider)
-        op.copy(of.pi, out=self._ratios)
+        self._ratios = op.copy(of.pi)
         op.put(self._ratios, self._labels, 0.0)
 
-    def _matched(self, index: Places, out: Each) -> Each:
+    def _matched(self, index: Places) -> Each:
         """Bounds on |e_j - e_i| for one class i a row, within d_j + d_i."""
-        op, of, terms, given, d = self.arrays, self.of, self._terms, self._given, self._columns[0]
-        found = _apart(op, self._at_r, op.at(self._at_r, index), out)
-        between = _apart(op, self._at_k, op.pick(self._at_k, index), op.empty(found))
+        op, of, terms, given, d = self._in, self._of, self._terms, self._given, self._d
+        found = _apart(op, self._at_r, op.at(self._at_r, index))
+        between = _apart(op, self._at_k, op.pick(self._at_k, index))
         if self._cap is not None:
             cap = self._cap * _RAISED
-            capped = _apart(op, of.r, op.at(of.r, index), op.empty(found))
+            capped = _apart(op, of.r, op.at(of.r, index))
             op.add(op.mul(capped, cap, out=capped), op.column(given.of_radii * _RAISED), out=capped)
             op.minimum(found, capped, out=found)
             _apart(op, terms.k, op.pick(terms.k, index), capped)
@@ -191,63 +162,142 @@ class ArrayFamily:
         op.put(found, index, 0.0)
         return found
 
-    def _losses(self, movement: Each) -> tuple[Powers, Scalars]:
+    def _losses(self, movement: Each) -> tuple[Scalars, Scalars, Scalars, Scalars]:
         """sum pi_i T_i^k, where no class has to be left out (the movement of the target itself is 0), and max T."""
-        op, largest = self.arrays, self.arrays.most(movement)
-        weighted = op.mul(self.of.pi, movement)
+        op, largest = self._in, self._in.most(movement)
+        weighted = op.mul(self._of.pi, movement)
         first, second = op.total(weighted), op.dot(weighted, movement)
         square = op.mul(movement, movement, out=movement)
-        return (first, second, op.dot(weighted, square)), largest
+        return first, second, op.dot(weighted, square), largest
 
     def loss_slope(self) -> Scalars:
         """sum_{j != y} pi_j (d_j + d_y)."""
-        op, d = self.arrays, self._columns[0]
-        others = op.copy(self.of.pi)
-        op.put(others, self._labels, 0.0)
-        return op.dot(others, d) + op.total(others) * op.at(d, self._labels)
+        op, others = self._in, self._ratios
+        if self._given.own:
+            others = op.copy(self._of.pi)
+            op.put(others, self._labels, 0.0)
+        return op.dot(others, self._d) + op.total(others) * op.at(self._d, self._labels)
 
     def margin(self) -> tuple[Scalars, Scalars]:
         """The least gap between log-probabilities, and the largest share of one that a movement has."""
-        op, top = self.arrays, self.numbers.top
-        gaps = op.sub(op.column(-self._given.error), self.of.shifted)
+        op = self._in
+        gaps = op.sub(op.column(-self._given.error), self._of.shifted)
         op.clamp(gaps, 0.0, None, gaps)
-        op.put(gaps, top, np.inf)
+        op.put(gaps, self._measured.numbers.top, np.inf)
         least = op.least(gaps)
-        return least, op.most(op.div(self._columns[3], gaps, out=gaps))
+        return least, op.most(op.div(self.vectors[1].v, gaps, out=gaps))
+
+
+class _Ratios:
+    """The weights pi_j a_j of one family, 0 for the target, with those that follow from them; and all others."""
+
+    def __init__(self, measured: Measured, ratios: Each, total: Scalars) -> None:
+        self.measured, self.ratios, self.total = measured, ratios, total
+
+    @cached_property
+    def straight(self) -> Each:
+        """pi a w."""
+        return self.measured.arrays.mul(self.ratios, self.measured.apart)
+
+    @cached_property
+    def bent(self) -> Each:
+        """pi a (w^2 - w/2 + pi)."""
+        return self.measured.arrays.mul(self.ratios, self.measured.quadratic)
 
 
 class ArrayVector:
-    """Moments of one vector v, from sums with all `Measured.weights` (0 to 5) of its first three powers."""
+    """Moments of one vector v: the first ones, and all others when they are asked for."""
 
     def __init__(
-        self, measured: Measured, numbers: RowNumbers, ratio: Scalars, v: Each, moments: Scalars, at_top: Scalars
+        self, weights: _Ratios, v: Each, at_top: Scalars, known: tuple[Scalars, Scalars, Scalars] | None = None
     ) -> None:
-        self._measured, self._v, self.at_top, self._peak = measured, v, at_top, numbers.peak
-        self.plain, self.moved = ((moments[:, row, 0], moments[:, row, 1], moments[:, row, 2]) for row in (0, 1))
-        self.largest = measured.arrays.most(v)
-        self.mean = self.plain[0] + numbers.peak * at_top
-        self.square = self.plain[1] + numbers.peak * at_top**2
-        self.spread = moments[:, 2, 0] + numbers.peak * numbers.others * at_top
-        self._level = self.mean * self.mean - self.square / 2
-        ratios, straight, bent = moments[:, 3, 0], moments[:, 4, 0], moments[:, 5, 1]
-        self.ratio_first = ratio * self.mean + straight
-        self.ratio_second = ratio * self._level + self.mean * (2 * straight - ratios) + bent
+        self._weights, self.v, self.at_top = weights, v, at_top
+        measured, op = weights.measured, weights.measured.arrays
+        if known is None:
+            numbers = measured.numbers
+            spread = op.dot(measured.spread, v) + numbers.peak * numbers.others * at_top
+            known = op.most(v), spread, op.dot(measured.moved, v)
+        self.largest, self.spread, self._first = known
+
+    def replaced(self, other: ArrayVector, rows: Flags) -> ArrayVector:
+        """The same with another vector in some rows."""
+        op, places = self._weights.measured.arrays, rows.nonzero()[0]
+        v = op.copy(self.v)
+        op.put_rows(v, places, other.v)
+        numbers = ((self.largest, other.largest), (self.spread, other.spread), (self._first, other._first))
+        largest, spread, first = (np.where(rows, theirs, ours) for ours, theirs in numbers)
+        return ArrayVector(self._weights, v, np.where(rows, other.at_top, self.at_top), (largest, spread, first))
+
+    @cached_property
+    def mean(self) -> Scalars:
+        """V = sum pi v."""
+        measured = self._weights.measured
+        return measured.arrays.dot(measured.others, self.v) + measured.numbers.peak * self.at_top
+
+    @cached_property
+    def _squares(self) -> Each:
+        op = self._weights.measured.arrays
+        return op.mul(self.v, self.v)
+
+    @cached_property
+    def square(self) -> Scalars:
+        """N = sum pi v^2."""
+        measured = self._weights.measured
+        return measured.arrays.dot(measured.others, self._squares) + measured.numbers.peak * self.at_top**2
+
+    @cached_property
+    def _moved(self) -> tuple[Scalars, Scalars, Scalars]:
+        measured, op = self._weights.measured, self._weights.measured.arrays
+        weighted = op.mul(measured.moved, self.v)
+        return self._first, op.dot(weighted, self.v), op.dot(weighted, self._squares)
+
+    def moved(self, power: int) -> Scalars:
+        """sum pi rho v^power, over all classes but the top one."""
+        return self._first if power == 1 else self._moved[power - 1]
+
+    @cached_property
+    def _straight(self) -> Scalars:
+        return self._weights.measured.arrays.dot(self._weights.straight, self.v)
+
+    @property
+    def _level(self) -> Scalars:
+        return self.mean * self.mean - self.square / 2
+
+    @property
+    def ratio_first(self) -> Scalars:
+        """sum pi a t."""
+        return self._weights.total * self.mean + self._straight
+
+    @cached_property
+    def ratio_second(self) -> Scalars:
+        """sum pi a kappa."""
+        weights, op = self._weights, self._weights.measured.arrays
+        plain, bent = op.dot(weights.ratios, self.v), op.dot(weights.bent, self._squares)
+        return weights.total * self._level + self.mean * (2 * self._straight - plain) + bent
+
+    def _kappa(self) -> Each:
+        """V^2 - N/2 + v_j V (2 w_j - 1) + v_j^2 (w_j^2 - w_j/2 + pi_j); a new array."""
+        measured, op = self._weights.measured, self._weights.measured.arrays
+        line = op.mul(measured.apart, op.column(2 * self.mean))
+        op.sub(line, op.column(self.mean), out=line)
+        found = op.mul(measured.quadratic, self.v)
+        op.mul(op.add(found, line, out=found), self.v, out=found)
+        return op.add(found, op.column(self._level), out=found)
 
     @cached_property
     def curvature(self) -> Scalars:
         """Q = sum_j pi_j |kappa_j|."""
-        measured, op = self._measured, self._measured.arrays
-        kappa = measured.kappa(self._v, self.mean, self._level)
+        measured, op, kappa = self._weights.measured, self._weights.measured.arrays, self._kappa()
         return op.dot(measured.pi, op.absolute(kappa, out=kappa))
 
     @cached_property
     def twist(self) -> Scalars:
         """K = sum_j pi_j (q_j/6 + t_j (2 kappa_j - t_j^2))."""
-        measured, op, v = self._measured, self._measured.arrays, self._v
+        measured, op, v = self._weights.measured, self._weights.measured.arrays, self.v
         pi, apart = measured.pi, measured.apart
         t = op.mul(v, apart)
         op.add(t, op.column(self.mean), out=t)
-        found = measured.kappa(v, self.mean, self._level)
+        found = self._kappa()
         op.mul(found, 2.0, out=found)
         op.mul(op.sub(found, op.mul(t, t), out=found), t, out=found)
         # q_j = sum pi v^3 + 3 v_j N + 3 v_j^2 V + v_j^3 (w_j - 6 pi_j)
@@ -255,11 +305,12 @@ class ArrayVector:
         op.mul(op.add(q, apart, out=q), v, out=q)
         op.mul(op.add(q, op.column(3 * self.mean), out=q), v, out=q)
         op.mul(op.add(q, op.column(3 * self.square), out=q), v, out=q)
-        cubes = self.plain[2] + self._peak * self.at_top**3
+        cubes = op.dot(op.mul(measured.others, v), self._squares) + measured.numbers.peak * self.at_top**3
         op.mul(op.add(q, op.column(cubes), out=q), 1 / 6, out=q)
         return op.dot(pi, op.add(found, q, out=found))
 
 
-def _apart(op: Arrays, values: Each, other: Scalars, out: Each) -> Each:
+def _apart(op: Arrays, values: Each, other: Scalars, out: Each = None) -> Each:
     """|values - other|."""
-    return op.absolute(op.sub(values, op.column(other), out=out), out=out)
+    found = op.sub(values, op.column(other), out=out)
+    return op.absolute(found, out=found)

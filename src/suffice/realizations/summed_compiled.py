@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property, partial
 from typing import Any
 
@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.numerics.arrays import Scalars
+from suffice.numerics.arrays import Flags, Scalars
 from suffice.numerics.compiling import run_compiled
 from suffice.numerics.softmax import dots
 from suffice.objectives.between_products import ClassTerms, class_terms
 from suffice.realizations.summed_kernels import Ends, FamilySums, Given, VectorMoments, Weighed, class_sums, weighed
-from suffice.realizations.summed_numbers import FamilyNumbers, Powers, RowNumbers
+from suffice.realizations.summed_numbers import DistanceNumbers, FamilyNumbers, RowNumbers
 from suffice.states import States
 
 __all__ = ["CompiledLoops"]
@@ -92,7 +92,7 @@ class CompiledLoops:
         ends = (*self._ends(self._states.labels[:, None]), *self._ends(of.top))
         inputs = (of.gaps, of.log_pi, of.pi, of.slopes, inner, torch.stack(numbers, dim=1), *ends, *self._terms)
         constants = (self._order, self._states.bank.nu, given.constant, given.cap, given.own)
-        return CompiledFamily(constants, inputs)
+        return CompiledFamily(constants, inputs, given)
 
     def _ends(self, place: Tensor) -> Ends:
         """The numbers of one class a row."""
@@ -107,25 +107,30 @@ class CompiledLoops:
 class CompiledFamily:
     """The sums of one family: its second program, again with sums of higher order if these are asked for."""
 
-    def __init__(self, constants: tuple[Any, ...], inputs: tuple[Tensor, ...]) -> None:
+    def __init__(self, constants: tuple[Any, ...], inputs: tuple[Tensor, ...], given: FamilyNumbers) -> None:
         @cache
         def sums(highest: int) -> FamilySums:
             return run_compiled(class_sums, (*constants, highest), inputs)
 
         # the second order of total variation is in every certificate and in few tolerances, the third in few of either
-        *_, own = constants
-        highest = 2 if own else 1
+        highest = 2 if given.own else 1
         self._of = of = sums(highest)
 
         def bent(which: int, order: int) -> VectorMoments:
             return sums(max(order, highest)).vectors[which]
 
-        at_top = (of.d_top, torch.zeros_like(of.d_top))
+        self.distances = DistanceNumbers(*(_flat(each) for each in (of.rho_mean, of.rho_most, of.rho_top)))
+        raise_by, at_top = given.raise_by(self.distances), (of.d_top, torch.zeros_like(of.d_top))
         self.vectors: Sequence[CompiledVector] = [
-            CompiledVector(each, top, partial(bent, which))
+            CompiledVector(each, top, raise_by, partial(bent, which))
             for which, (each, top) in enumerate(zip(of.vectors, at_top, strict=True))
         ]
-        self.losses, self.loss_most = _three(of.losses[:3]), _flat(of.losses[3])
+        first, second, third, most = (_flat(each) for each in of.losses)
+        self.losses = first, second, third, most
+
+    def picked(self, _second: Flags) -> None:
+        """All sums are there of both."""
+        return
 
     def __getattr__(self, name: str) -> Scalars:
         """What is one number a row in the program as well."""
@@ -143,13 +148,19 @@ class CompiledFamily:
 class CompiledVector:
     """Moments of one vector; `bent` runs a program that has those of total variation up to an order."""
 
-    def __init__(self, of: VectorMoments, at_top: Tensor, bent: Any) -> None:
-        self._of, self._bent = of, bent
-        self.at_top, self.plain, self.moved = _flat(at_top), _three(of.plain), _three(of.moved)
+    def __init__(self, of: VectorMoments, at_top: Tensor, raise_by: Scalars, bent: Callable[[int], VectorMoments]) -> None:
+        self._of, self._bent, self.at_top = of, bent, _flat(at_top)
+        self._moved = [
+            _flat(moved) + raise_by * _flat(plain) for moved, plain in zip(of.moved, of.plain, strict=True)
+        ]
 
     def __getattr__(self, name: str) -> Scalars:
         """What is one number a row in the program as well."""
         return _flat(getattr(self._of, name))
+
+    def moved(self, power: int) -> Scalars:
+        """sum pi rho v^power, over all classes but the top one."""
+        return self._moved[power - 1]
 
     @property
     def curvature(self) -> Scalars:
@@ -165,7 +176,3 @@ class CompiledVector:
 def _flat(values: Tensor) -> Any:
     return values.squeeze(1).numpy(force=True)
 
-
-def _three(values: Sequence[Tensor]) -> Powers:
-    first, second, third = (_flat(each) for each in values)
-    return first, second, third

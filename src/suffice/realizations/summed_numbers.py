@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from suffice.numerics.arrays import Places, Scalars
+from suffice.numerics.arrays import Flags, Places, Scalars
 
-__all__ = ["FamilyLoops", "FamilyNumbers", "Loops", "Powers", "RowNumbers", "VectorLoops"]
-
-# Of a sum with the first, second and third power of something.
-Powers = tuple[Scalars, Scalars, Scalars]
+__all__ = ["DistanceNumbers", "FamilyLoops", "FamilyNumbers", "Loops", "RowNumbers", "VectorLoops"]
 
 
 class RowNumbers(NamedTuple):
@@ -35,11 +32,21 @@ class RowNumbers(NamedTuple):
     size_mean: Scalars
 
 
+class DistanceNumbers(NamedTuple):
+    """Of the distances rho_j, before the error of the mean is added, sum pi rho and the largest without the top class,
+    and that of the top class."""
+
+    mean: Scalars
+    most: Scalars
+    top: Scalars
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyNumbers:
     """What the second loop takes of a family (6.10f): c_n raised, the cap of order 2 and whether it is needed, `factor` and `wider` for the
     allowances themselves, `ratio` for a_j, `between` and `of_radii` for matched gaps; `error` is twice that of a
-    log-probability, `gamma` and `of_gap` raise the squares of distances (6.10g)."""
+    log-probability, `gamma` and `of_gap` raise the squares of distances (6.10g), and `raise_by` says what is added to
+    each of these."""
 
     own: bool
     constant: float
@@ -53,11 +60,12 @@ class FamilyNumbers:
     error: Scalars
     gamma: float
     of_gap: Scalars
+    raise_by: Callable[[DistanceNumbers], Scalars]
 
 
 class VectorLoops(Protocol):
-    """`VectorSums`, but that rho has still to be raised: `plain` and `moved` are sums of pi v^k and pi rho v^k over all
-    classes but the top one, v_w of which is `at_top`."""
+    """`VectorSums`, but that `moved`, the sums of pi rho v^k in its place, leave the top class out, v_w of which is
+    `at_top`, and are still to be raised past roundings."""
 
     @property
     def at_top(self) -> Scalars: ...
@@ -74,18 +82,15 @@ class VectorLoops(Protocol):
     @property
     def ratio_second(self) -> Scalars: ...
     @property
-    def plain(self) -> Powers: ...
-    @property
-    def moved(self) -> Powers: ...
-    @property
     def curvature(self) -> Scalars: ...
     @property
     def twist(self) -> Scalars: ...
+    def moved(self, power: int) -> Scalars: ...
 
 
 class FamilyLoops(Protocol):
-    """The sums of one family; of rho without the top class its mean and the largest, and that of the top class; sums of
-    pi T^k over the movements T towards the target, and the largest of these."""
+    """The sums of one family: `losses` are of pi T^k over the movements T towards the target, k = 1, 2, 3, and the
+    largest of these; `vectors` are d and the movement against the top class."""
 
     @property
     def total(self) -> Scalars: ...
@@ -96,17 +101,15 @@ class FamilyLoops(Protocol):
     @property
     def a_y(self) -> Scalars: ...
     @property
-    def rho_mean(self) -> Scalars: ...
+    def distances(self) -> DistanceNumbers: ...
     @property
-    def rho_most(self) -> Scalars: ...
-    @property
-    def rho_top(self) -> Scalars: ...
-    @property
-    def losses(self) -> Powers: ...
-    @property
-    def loss_most(self) -> Scalars: ...
+    def losses(self) -> tuple[Scalars, Scalars, Scalars, Scalars]: ...
     @property
     def vectors(self) -> Sequence[VectorLoops]: ...
+    def picked(self, second: Flags) -> VectorLoops | None:
+        """The second vector in some rows and d in the others, as one vector; None if that is not less work."""
+        ...
+
     def loss_slope(self) -> Scalars:
         """sum_{j != y} pi_j (d_j + d_y)."""
         ...
