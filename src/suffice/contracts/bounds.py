@@ -24,7 +24,8 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# no slots: the slack is formed once
+@dataclass(frozen=True, kw_only=True)
 class HeadRow:
     """What of a softmax head is one number a row, and how far it is to be trusted."""
 
@@ -33,7 +34,7 @@ class HeadRow:
     classes: int
     h_bound: float = 1.0
 
-    @property
+    @cached_property
     def known(self) -> Bool[Tensor, " queries"]:
         """Where anything is known of the log-probabilities."""
         like = self.gradient_scale
@@ -44,7 +45,7 @@ class HeadRow:
         """A relative margin above all rounding in the evaluation of a bound (docs/theory, 6.6)."""
         return 8 * (self.classes + 500) * torch.finfo(self.gradient_scale.dtype).eps
 
-    @property
+    @cached_property
     def slack(self) -> Float[Tensor, " queries"]:
         """The same for a bound of probabilities: a factor e^{3 omega} at most if their logarithms move by omega."""
         if self.log_error is None:
@@ -119,7 +120,7 @@ class SoftmaxHead:
         """The most probable class."""
         return self.log_probabilities.argmax(dim=1)
 
-    @property
+    @cached_property
     def row(self) -> HeadRow:
         """What of it is one number a row."""
         return HeadRow(

@@ -73,8 +73,9 @@ class _Stacked:
 
     def __init__(self, vectors: Sequence[VectorSums], total: Scalars, at_zero: Scalars) -> None:
         def of(name: str) -> Scalars:
+            # one vector as it is: to broadcast a row of one costs as much as four operations
             found = [scalars(getattr(each, name)) for each in vectors]
-            return found[0][None] if len(found) == 1 else np.stack(found)
+            return found[0] if len(found) == 1 else np.stack(found)
 
         self.total, self.at_zero = total, at_zero
         self.largest, self.mean, square = of("largest"), of("mean"), of("square")
@@ -153,17 +154,25 @@ class CenteredSeries:
         away = (sizes[int(upper)] + self.mass) / (1 + sizes[int(not upper)])
         reach = b * stacked.largest
         ratios = np.minimum(stacked.upper_ratios(b, reach, upper=upper), away * self.a_max) + away * self.a_y
-        centered = smallest(list(stacked.redistributed(b, reach, upper=upper) + b * ratios))
-        return self._paper(b, upper=upper), centered
+        centered = stacked.redistributed(b, reach, upper=upper) + b * ratios
+        return self._paper(b, upper=upper), centered if centered.ndim == 1 else smallest(list(centered))
 
     def _stacked_at(self, b: Scalars) -> _Stacked:
         """The moments of one vector, or of both where at b some row might have the smaller bound from the other (6.13g)."""
-        if not self._both:
-            nearer, farther, reach = np.minimum(*self._firsts), np.maximum(*self._firsts), b * self._largest
-            doubtful = farther - nearer <= 3 * reach * (nearer + self.total * self.ratio)
-            if (doubtful & self._usable & (reach <= _FARTHEST)).any():
-                self._both, self._stacked = True, _Stacked(self.vectors, self.total, self.ratio)
+        if not self._both and (b * self._largest > self._without_doubt).any():
+            self._both, self._stacked = True, _Stacked(self.vectors, self.total, self.ratio)
         return self._stacked
+
+    @cached_property
+    @quiet
+    def _without_doubt(self) -> Scalars:
+        """Up to this movement the nearer vector has the smaller bound; inf in rows that are not usable at all.
+
+        So it is past what remainders are derived for, where no bound is used.
+        """
+        nearer, farther = np.minimum(*self._firsts), np.maximum(*self._firsts)
+        clear = (farther - nearer) / (3 * (nearer + self.total * self.ratio))
+        return np.where(self._usable & (clear < _FARTHEST), clear, np.inf)
 
     def _paper(self, b: Scalars, *, upper: bool) -> Scalars:
         """With its total variation from c_P' alone (6.13d): a fraction of the work, and seldom the smallest."""

@@ -132,7 +132,8 @@ class _NumPy:
         return found
 
     def total(self, a: Each) -> Scalars:
-        found: Scalars = np.add.reduce(a, axis=1)
+        """(As a product: a reduction of short rows takes twice as long.)"""
+        found: Scalars = a @ np.ones(a.shape[1])
         return found
 
     def most(self, a: Each) -> Scalars:

@@ -24,6 +24,7 @@ def joined(parts: Sequence[Record], **given: Any) -> Record:
     def whole(name: str) -> Any:
         values = [getattr(part, name) for part in parts]
         if isinstance(values[0], Tensor):
+            # (a copy also of a single one: it may have been made where nothing is differentiated)
             return torch.cat(values)
         return np.concatenate(values) if isinstance(values[0], np.ndarray) else values[0]
 
@@ -33,9 +34,9 @@ def joined(parts: Sequence[Record], **given: Any) -> Record:
 
 def in_order(record: Record, places: Tensor) -> Record:
     """The record with entry i of its tensors and arrays at places[i]; what is neither stays as it is."""
-    back = places.argsort()
-    if bool((back == torch.arange(len(back), device=back.device)).all()):
+    if bool((places[1:] > places[:-1]).all()):
         return record
+    back = places.argsort()
 
     def moved(value: Any) -> Any:
         if isinstance(value, Tensor):

@@ -252,9 +252,11 @@ def simple_envelope(pair: Pair) -> Allowance | None:
     return simple
 
 
-def computable(states: States) -> tuple[States, Bool[Tensor, " queries"]]:
-    """The states with what is too large set to zero, and which rows that concerns."""
-    outside = ~(feature_lengths(states) <= _LARGEST_LENGTH)
+def computable(
+    states: States, lengths: Float[Tensor, " queries"] | None = None
+) -> tuple[States, Bool[Tensor, " queries"]]:
+    """The states with what is too large set to zero, and which rows that concerns; `lengths` if they are at hand."""
+    outside = ~((feature_lengths(states) if lengths is None else lengths) <= _LARGEST_LENGTH)
     if states.bank.concentrations.max().item() > _LARGEST_LENGTH:
         outside = torch.ones_like(outside)
     return (zeroed(states, outside) if bool(outside.any()) else states), outside

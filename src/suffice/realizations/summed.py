@@ -24,7 +24,6 @@ from suffice.numerics.arrays import Flags, Places, Scalars, quiet
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import smallest_normal
 from suffice.realizations.distances import DOMINATES, NARROW, product_roundings
-from suffice.realizations.geometry_error import feature_lengths
 from suffice.realizations.ordinary_distances import away_of, top_distance
 from suffice.realizations.row_allowances import NOTHING, RowAllowances
 from suffice.realizations.row_widening import RowWidening, widened
@@ -73,24 +72,27 @@ class _Moments:
 
 
 class SummedRows:
-    """Some states at one order n of nu >= 2, as sums; `cap` is as in `OrdinaryRows`, `first` runs the first loop."""
+    """Some states at one order n of nu >= 2, as sums; `cap` is as in `OrdinaryRows`, `first` runs the first loop,
+    `length` is |phi| from above."""
 
     def __init__(
-        self, states: States, order: int, cap: float | None, outside: Bool[Tensor, " queries"], first: FirstLoop
+        self,
+        states: States,
+        order: int,
+        cap: float | None,
+        outside: Bool[Tensor, " queries"],
+        first: FirstLoop,
+        length: Scalars,
     ) -> None:
         self.states, self.order, self.cap, self.outside, self._first = states, order, cap, outside, first
-        self.nu = states.bank.nu
+        self.nu, self._length = states.bank.nu, length
 
     def kept(self, rows: Int[Tensor, " rows"]) -> SummedRows:
         """Some rows, with what the first loop has found of them."""
-        part = SummedRows(self.states[rows], self.order, self.cap, self.outside[rows], self._first)
+        length = self._length[rows.numpy(force=True)]
+        part = SummedRows(self.states[rows], self.order, self.cap, self.outside[rows], self._first, length)
         vars(part)["loops"] = self.loops[rows]
         return part
-
-    @cached_property
-    def _length(self) -> Scalars:
-        found: Scalars = feature_lengths(self.states).numpy(force=True)
-        return found
 
     @cached_property
     @quiet
@@ -293,8 +295,8 @@ def _picked(found: FamilyLoops, top: Scalars, second: Flags) -> VectorSums | Non
 
 def _margin_use(row: HeadRow, largest: Scalars, found: FamilyLoops) -> Float[Tensor, " queries"]:
     least, most = found.margin()
-    return smaller_use(row, *(torch.from_numpy(each).to(row.gradient_scale) for each in (largest, most, least)))
+    return smaller_use(row, *(torch.from_numpy(each).to(row.gradient_scale.device) for each in (largest, most, least)))
 
 
 def _loss_slope(row: HeadRow, found: FamilyLoops) -> Float[Tensor, " queries"]:
-    return torch.from_numpy(found.loss_slope()).to(row.gradient_scale)
+    return torch.from_numpy(found.loss_slope()).to(row.gradient_scale.device)

@@ -21,6 +21,7 @@ from suffice.objectives.contrastive import differentiable
 from suffice.pairs.base import Pair
 from suffice.realizations.analytic import Analytic, AnalyticRealized, computable, realize_contrastive, realize_pair
 from suffice.realizations.base import Realization, Realized
+from suffice.realizations.geometry_error import feature_lengths
 from suffice.realizations.ordinary import ordinary_envelope
 from suffice.realizations.summed import FirstLoop, SummedRows
 from suffice.realizations.summed_arrays import ArrayLoops
@@ -42,6 +43,11 @@ class SummedAnalytic(Analytic):
     def at(self, states: Any) -> Realized:
         """By sums, at learning states."""
         return realize_summed(states, self.pair) if isinstance(states, States) else realize_pair(states, self.pair)
+
+    def chunks(self, states: Any) -> Iterator[Any]:
+        """In longer runs: there are fewer working arrays, and numbers of rows cost their calls."""
+        runs: Iterator[Any] = states.chunks(2) if isinstance(states, States) else states.chunks()
+        return runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +76,12 @@ def realize_summed(states: States, pair: Pair, loops: FirstLoop = ArrayLoops) ->
     proved = ordinary_envelope(pair, states.bank.nu)
     if proved is None or differentiable(states):
         return realize_contrastive(states, pair)
-    inside, outside = computable(states)
+    lengths = feature_lengths(states)
+    inside, outside = computable(states, lengths)
     least = _LEAST_ROWS if loops is CompiledLoops else 1
-    return SummedRealized(states, pair, SummedRows(inside, proved.order, proved.cap, outside, loops), least)
+    # what is outside is another state now, of which nothing is used
+    rows = SummedRows(inside, proved.order, proved.cap, outside, loops, lengths.numpy(force=True))
+    return SummedRealized(states, pair, rows, least)
 
 
 class _Formed:

@@ -75,10 +75,9 @@ def _aimed_first(family: Family, budgets: Budgets, at_one: Bounds | None = None)
 def with_one(inverse: Inverse, at_one: Bounds, budgets: Budgets) -> Inverse:
     """The same with what was found at 1 as a bracket point, so that "certified" and "headroom >= 1" cannot disagree."""
     at = _judged(budgets.shares(at_one))
-    like = inverse.accepted
-    below = torch.tensor(1 - torch.finfo(like.dtype).eps, dtype=like.dtype, device=like.device)
+    below = 1 - torch.finfo(inverse.accepted.dtype).eps
     return Inverse(
-        accepted=torch.where(at.accepted, inverse.accepted.clamp_min(1), torch.minimum(inverse.accepted, below)),
+        accepted=torch.where(at.accepted, inverse.accepted.clamp_min(1), inverse.accepted.clamp_max(below)),
         rejected=torch.where(at.accepted, inverse.rejected, inverse.rejected.clamp_max(1)),
         binding=torch.where(at.accepted | (inverse.rejected <= 1), inverse.binding, at.binding),
         evaluations=inverse.evaluations,
