@@ -42,6 +42,14 @@ class Arrays(Protocol):
     def exp(self, a: Each, out: Each = None) -> Each: ...
     def log1p(self, a: Each, out: Each = None) -> Each: ...
 
+    def plus_product(self, a: Each, b: Each, c: Each, out: Each = None, factor: float = 1.0) -> Each:
+        """a + factor b c; of these b and c may be `out`, and a may not."""
+        ...
+
+    def plus_multiple(self, a: Each, factor: float, b: Each, out: Each = None) -> Each:
+        """a + factor b; b may be `out`, and a may not."""
+        ...
+
     def clamp(self, a: Each, least: float | None, most: float | None, out: Each) -> Each:
         """Between two numbers, either of which may be missing; NaN stays NaN."""
         ...
@@ -113,6 +121,16 @@ class _NumPy:
         """(`np.reciprocal` has no vector instructions.)"""
         return np.divide(1.0, a, out=out)
 
+    def plus_product(self, a: Each, b: Each, c: Each, out: Each = None, factor: float = 1.0) -> Each:
+        out = np.multiply(b, c, out=out)
+        if factor != 1:
+            np.multiply(out, factor, out=out)
+        return np.add(out, a, out=out)
+
+    def plus_multiple(self, a: Each, factor: float, b: Each, out: Each = None) -> Each:
+        out = np.multiply(b, factor, out=out)
+        return np.add(out, a, out=out)
+
     def clamp(self, a: Each, least: float | None, most: float | None, out: Each) -> Each:
         if least is not None:
             a = np.maximum(a, least, out=out)
@@ -180,6 +198,12 @@ class TorchArrays:
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._on_host = device, device.type == "cpu"
+
+    def plus_product(self, a: Each, b: Each, c: Each, out: Each = None, factor: float = 1.0) -> Each:
+        return torch.addcmul(a, b, c, value=factor, out=out)
+
+    def plus_multiple(self, a: Each, factor: float, b: Each, out: Each = None) -> Each:
+        return torch.add(a, b, alpha=factor, out=out)
 
     def clamp(self, a: Each, least: float | None, most: float | None, out: Each) -> Each:
         return torch.clamp(a, least, most, out=out)

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.numerics.arrays import Each, Places, Scalars, arrays_for
+from suffice.numerics.softmax import dots
 from suffice.objectives.between_products import ClassTerms, class_terms
 from suffice.pairs import ladder
 from suffice.realizations.summed_arrays_family import ArrayFamily, Measured, Weighed
@@ -53,8 +54,8 @@ class ArrayLoops:
     def _weigh(self, product: Each) -> None:
         """From mu.phi to probabilities and slopes, with sums, extremes and the top class of each row."""
         op, of, nu = self._in, self._terms, self._nu
-        square = op.column(_array((self._phi * self._phi).sum(dim=1)))
-        gaps = op.add(op.mul(product, 2 * of.k, out=product), square, out=product)
+        square = op.column(_sums(self._phi, self._phi))
+        gaps = op.plus_product(square, product, 2 * of.k, out=product)
         # of r^2: where that is not positive r is no number, or 0, and the row is not narrow
         r = op.add(gaps, of.square)
         op.add(r, of.lost, out=r)
@@ -67,7 +68,7 @@ class ArrayLoops:
         theta = op.mul(inverse, nu)
         op.sub(theta, ladder.CENTER, out=theta)
         slopes = self._slopes(s, inverse, theta)
-        scores = self._scores(delta, inverse, theta, scratch=s)
+        scores = self._scores(delta, inverse, theta)
         score_most = np.maximum(op.most(scores), -op.least(scores))
         top = op.place_of_most(scores)
         shifted = op.sub(scores, op.column(op.at(scores, top)), out=scores)
@@ -113,38 +114,37 @@ class ArrayLoops:
         )
 
     def _slopes(self, s: Each, inverse: Each, theta: Each) -> Each:
-        """A_n(r)/r, as `ladder.slope_from_radii` has it; s is used up."""
+        """A_n(r)/r, as `ladder.slope_from_radii` has it; a new array."""
         op, nu, order = self._in, self._nu, self._order
-        lead = op.reciprocal(op.add(s, nu, out=s))
+        lead = op.add(s, nu)
+        op.reciprocal(lead, out=lead)
         if order == 1:
-            tail = op.mul(inverse, -0.5, out=s)
-        else:
-            *rest, last = ladder.ratio_coefficients(order, nu)
-            tail = op.mul(theta, last, out=s)
-            for a in reversed(rest[1:]):
-                op.mul(op.add(tail, a, out=tail), theta, out=tail)
-            op.mul(op.add(tail, rest[0], out=tail), inverse, out=tail)
-            op.mul(op.sub(tail, 0.5, out=tail), inverse, out=tail)
-        return op.add(lead, op.mul(tail, inverse, out=tail), out=lead)
+            return op.plus_product(lead, inverse, inverse, factor=-0.5)
+        *rest, last = ladder.ratio_coefficients(order, nu)
+        tail = op.mul(theta, last)
+        for a in reversed(rest[1:]):
+            op.mul(op.add(tail, a, out=tail), theta, out=tail)
+        op.mul(op.add(tail, rest[0], out=tail), inverse, out=tail)
+        op.mul(op.sub(tail, 0.5, out=tail), inverse, out=tail)
+        return op.plus_product(lead, tail, inverse, out=tail)
 
-    def _scores(self, delta: Each, inverse: Each, theta: Each, *, scratch: Each) -> Each:
-        """F_n(r) - F_n(k) + c, as `ladder.difference_from_radii` has it; theta is used up."""
+    def _scores(self, delta: Each, inverse: Each, theta: Each) -> Each:
+        """F_n(r) - F_n(k) + c, as `ladder.difference_from_radii` has it; a new array."""
         op, of, nu, order = self._in, self._terms, self._nu, self._order
         value = op.mul(delta, of.inverse_sum)
-        op.add(op.mul(op.log1p(value, out=value), -nu, out=value), delta, out=value)
-        share = op.mul(delta, of.inverse, out=scratch)
+        op.plus_multiple(delta, -nu, op.log1p(value, out=value), out=value)
+        share = op.mul(delta, of.inverse)
         if order > 1:
             coefficients = ladder.potential_coefficients(order, nu)
             at_k = of.theta * coefficients[-1] + coefficients[-2]
-            divided = op.mul(theta, coefficients[-1]) if len(coefficients) > 3 else op.mul(theta, coefficients[-1], out=theta)
-            op.add(divided, at_k, out=divided)
+            divided = op.plus_multiple(at_k, coefficients[-1], theta)
             for a in reversed(coefficients[1:-2]):
                 at_k = at_k * of.theta + a
-                op.add(op.mul(divided, theta, out=divided), at_k, out=divided)
+                op.plus_product(at_k, divided, theta, out=divided)
             op.mul(op.mul(divided, share, out=divided), inverse, out=divided)
             op.sub(value, divided, out=value)
-        op.mul(op.log1p(share, out=share), 0.5, out=share)
-        return op.add(op.sub(value, share, out=value), of.c, out=value)
+        op.plus_multiple(value, -0.5, op.log1p(share, out=share), out=share)
+        return op.add(share, of.c, out=share)
 
     def at(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probabilities and slopes of some rows."""
@@ -163,32 +163,26 @@ class ArrayLoops:
         along = torch.from_numpy(mine.along).to(mu.device)[:, None]
         center = (op.tensor(self._pulls) @ mu).addcmul_(along, self._phi)
         inner = op.given(center @ mu.T)
-        line = op.mul(inner, 2 * self._terms.k, out=inner)
-        op.add(line, op.column(2 * _array((self._phi * center).sum(dim=1))), out=line)
+        line = op.plus_product(op.column(-2 * _sums(self._phi, center)), inner, -2 * self._terms.k, out=inner)
         squares = op.mul(of.r, of.r)
-        op.sub(op.mul(squares, of.slopes, out=squares), line, out=squares)
-        op.mul(squares, of.slopes, out=squares)
-        op.add(squares, op.column(_array((center * center).sum(dim=1))), out=squares)
+        op.plus_product(line, squares, of.slopes, out=squares)
+        op.plus_product(op.column(_sums(center, center)), squares, of.slopes, out=squares)
         op.clamp(squares, 0.0, None, squares)
         # hhat_j is a sum of two vectors that may cancel: roundings are as large as their lengths
         sizes = op.add(of.sizes, op.column(mine.size_mean), out=line)
-        op.mul(op.mul(sizes, sizes, out=sizes), given.gamma, out=sizes)
-        op.add(op.add(squares, sizes, out=squares), op.column(given.of_gap), out=squares)
-        rho = op.sqrt(squares, out=squares)
+        op.plus_product(squares, sizes, sizes, out=sizes, factor=given.gamma)
+        rho = op.add(sizes, op.column(given.of_gap), out=sizes)
+        op.sqrt(rho, out=rho)
         rho_top = op.at(rho, mine.top)
         op.put(rho, mine.top, 0.0)
         distances = DistanceNumbers(op.dot(rho, of.others), op.most(rho), rho_top)
         op.add(rho, op.column(given.raise_by(distances)), out=rho)
         total = mine.others + mine.peak
         # pibar_j = total - pi_j, at least a half, for all classes but the top one
-        spread = op.sub(op.column(total), of.others)
-        apart = op.mul(of.pi, -2.0, out=sizes)
-        op.add(apart, op.column(total), out=apart)
-        op.put(apart, mine.top, mine.others - mine.peak)
+        spread = op.sub(op.column(total), of.others, out=squares)
         return Measured(
             arrays=op,
             pi=of.pi,
-            apart=apart,
             others=of.others,
             moved=op.mul(rho, of.others, out=rho),
             spread=op.mul(spread, of.others, out=spread),
@@ -198,6 +192,6 @@ class ArrayLoops:
         )
 
 
-def _array(values: Tensor) -> Scalars:
-    found: Scalars = values.numpy(force=True)
+def _sums(a: Tensor, b: Tensor) -> Scalars:
+    found: Scalars = dots(a, b).numpy(force=True)
     return found

@@ -44,11 +44,13 @@ class Weighed:
 # no slots, for the same reason
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """pi_j, w_j = pibar_j - pi_j, and weights of moments: pi, pi rho and pi pibar of all classes but the top one."""
+    """pi_j, and weights of moments: pi, pi rho and pi pibar of all classes but the top one.
+
+    w_j = pibar_j - pi_j is 1 - 2 pi_j, to an error that is absolute: it is in corrections alone (6.13f).
+    """
 
     arrays: Arrays
     pi: Each
-    apart: Each
     others: Each
     moved: Each
     spread: Each
@@ -58,10 +60,11 @@ class Measured:
 
     @cached_property
     def quadratic(self) -> Each:
-        """w^2 - w/2 + pi."""
+        """w^2 - w/2 + pi = 1/2 - 2 pi + 4 pi^2."""
         op = self.arrays
-        found = op.sub(self.apart, 0.5)
-        return op.add(op.mul(found, self.apart, out=found), self.pi, out=found)
+        found = op.mul(self.pi, 4.0)
+        op.mul(op.sub(found, 2.0, out=found), self.pi, out=found)
+        return op.add(found, 0.5, out=found)
 
 
 class ArrayFamily:
@@ -195,9 +198,9 @@ class _Ratios:
         self.measured, self.ratios, self.total = measured, ratios, total
 
     @cached_property
-    def straight(self) -> Each:
-        """pi a w."""
-        return self.measured.arrays.mul(self.ratios, self.measured.apart)
+    def doubled(self) -> Each:
+        """pi a pi."""
+        return self.measured.arrays.mul(self.ratios, self.measured.pi)
 
     @cached_property
     def bent(self) -> Each:
@@ -256,8 +259,13 @@ class ArrayVector:
         return self._first if power == 1 else self._moved[power - 1]
 
     @cached_property
+    def _plain(self) -> Scalars:
+        return self._weights.measured.arrays.dot(self._weights.ratios, self.v)
+
+    @cached_property
     def _straight(self) -> Scalars:
-        return self._weights.measured.arrays.dot(self._weights.straight, self.v)
+        """sum pi a w v."""
+        return self._plain - 2 * self._weights.measured.arrays.dot(self._weights.doubled, self.v)
 
     @property
     def _level(self) -> Scalars:
@@ -272,17 +280,16 @@ class ArrayVector:
     def ratio_second(self) -> Scalars:
         """sum pi a kappa."""
         weights, op = self._weights, self._weights.measured.arrays
-        plain, bent = op.dot(weights.ratios, self.v), op.dot(weights.bent, self._squares)
-        return weights.total * self._level + self.mean * (2 * self._straight - plain) + bent
+        bent = op.dot(weights.bent, self._squares)
+        return weights.total * self._level + self.mean * (2 * self._straight - self._plain) + bent
 
     def _kappa(self) -> Each:
         """V^2 - N/2 + v_j V (2 w_j - 1) + v_j^2 (w_j^2 - w_j/2 + pi_j); a new array."""
         measured, op = self._weights.measured, self._weights.measured.arrays
-        line = op.mul(measured.apart, op.column(2 * self.mean))
-        op.sub(line, op.column(self.mean), out=line)
-        found = op.mul(measured.quadratic, self.v)
-        op.mul(op.add(found, line, out=found), self.v, out=found)
-        return op.add(found, op.column(self._level), out=found)
+        # 2 w - 1 = 1 - 4 pi
+        found = op.plus_product(op.column(self.mean), measured.pi, op.column(-4 * self.mean))
+        bent = op.plus_product(found, measured.quadratic, self.v)
+        return op.plus_product(op.column(self._level), bent, self.v, out=bent)
 
     @cached_property
     def curvature(self) -> Scalars:
@@ -294,15 +301,15 @@ class ArrayVector:
     def twist(self) -> Scalars:
         """K = sum_j pi_j (q_j/6 + t_j (2 kappa_j - t_j^2))."""
         measured, op, v = self._weights.measured, self._weights.measured.arrays, self.v
-        pi, apart = measured.pi, measured.apart
-        t = op.mul(v, apart)
+        pi = measured.pi
+        # t_j = V + v_j w_j
+        t = op.plus_product(v, v, pi, factor=-2.0)
         op.add(t, op.column(self.mean), out=t)
         found = self._kappa()
         op.mul(found, 2.0, out=found)
         op.mul(op.sub(found, op.mul(t, t), out=found), t, out=found)
         # q_j = sum pi v^3 + 3 v_j N + 3 v_j^2 V + v_j^3 (w_j - 6 pi_j)
-        q = op.mul(pi, -6.0, out=t)
-        op.mul(op.add(q, apart, out=q), v, out=q)
+        q = op.plus_product(v, v, pi, out=t, factor=-8.0)
         op.mul(op.add(q, op.column(3 * self.mean), out=q), v, out=q)
         op.mul(op.add(q, op.column(3 * self.square), out=q), v, out=q)
         cubes = op.dot(op.mul(measured.others, v), self._squares) + measured.numbers.peak * self.at_top**3
