@@ -101,23 +101,29 @@ class Budgets:
 
     def limits(self, like: Tensor) -> dict[str, Tensor]:
         """The closed budgets that are set, one number a row of `like`."""
-        out = {}
+        return {
+            name: torch.full_like(like, value) if isinstance(value, float) else value.expand(len(like))
+            for name, value in self._closed(like).items()
+        }
+
+    def _closed(self, like: Tensor) -> dict[str, float | Tensor]:
+        """The same, a number where it is the same for all rows."""
+        out: dict[str, float | Tensor] = {}
         for name in self.names:
             value = getattr(self, name)
             if name == "prediction":
                 continue
-            tensor = value.to(like) if isinstance(value, Tensor) else torch.full_like(like, float(value))
-            if tensor.ndim == 1 and len(tensor) != len(like):
+            out[name] = value = value.to(like) if isinstance(value, Tensor) else float(value)
+            if isinstance(value, Tensor) and value.ndim == 1 and len(value) != len(like):
                 raise ValueError(
-                    f"Expected one {name} budget, or one for each of {len(like)} states, but got {len(tensor)}"
+                    f"Expected one {name} budget, or one for each of {len(like)} states, but got {len(value)}"
                 )
-            out[name] = tensor.expand(len(like))
         return out
 
     def shares(self, bounds: Bounds) -> dict[str, Tensor]:
         """bound/budget for each budget that is set (the share of the margin used, for prediction), in their order."""
         out = {}
-        for name, limit in self.limits(bounds.loss).items():
+        for name, limit in self._closed(bounds.loss).items():
             bound = getattr(bounds, name)
             if bound is None:
                 raise BudgetError(

@@ -49,17 +49,20 @@ _FARTHEST = 0.25
 _CERTAIN = 1e-8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Loss:
     """sum_{i != y} pi_i T_i^k/k! for k = 1, 2, 3, and the largest T_i."""
 
-    first: Scalars
-    second: Scalars
-    third: Scalars
-    largest: Scalars
+    def __init__(self, first: Scalars, second: Scalars, third: Scalars, largest: Scalars) -> None:
+        self.first, self.second, self.third, self.largest = first, second / 2, third / 6, largest
+        self._last: tuple[Scalars, tuple[Scalars, Scalars]] | None = None
 
     def size(self, b: Scalars) -> tuple[Scalars, Scalars]:
-        """Both ends of S = sum_{i != y} pi_i expm1(b T_i)."""
+        """Both ends of S = sum_{i != y} pi_i expm1(b T_i): loss and gradient ask for the same ones."""
+        if self._last is None or self._last[0] is not b:
+            self._last = b, self._size(b)
+        return self._last[1]
+
+    def _size(self, b: Scalars) -> tuple[Scalars, Scalars]:
         last = b * b * b * self.third
         cubic = b * (self.first + b * (self.second + b * self.third))
         return cubic, cubic + last * expm1_above(b * self.largest)
@@ -124,7 +127,7 @@ class CenteredSeries:
         self.ratio = scalars(sums.ratio)
         self._line = self.ratio + self.mass * self.a_y
         first, second, third, largest = (scalars(each) for each in sums.losses)
-        self.loss_moments = _Loss(first=first, second=second / 2, third=third / 6, largest=largest)
+        self.loss_moments = _Loss(first, second, third, largest)
         self.vectors = sums.vectors
         self._firsts, self._spreads, self._reaches = (
             [scalars(getattr(each, name)) for each in self.vectors] for name in ("first", "spread", "largest")
@@ -144,18 +147,20 @@ class CenteredSeries:
             return np.log1p(self.loss_moments.size(b)[int(upper)])
         if name == "probability":
             return smallest([_probability(each, b, upper=upper) for each in self._deviating(b)])
-        paper, centered = self._gradients(b, upper=upper)
-        return np.minimum(paper, centered) * self.scale
+        centered = self._centered(b, upper=upper)
+        if (b * self._largest > self._without_paper).any():
+            centered = np.minimum(self._paper(b, upper=upper), centered)
+        return centered * self.scale
 
-    def _gradients(self, b: Scalars, *, upper: bool) -> tuple[Scalars, Scalars]:
-        """Ends of the paper's bound and of the smallest centred one, before the scale."""
+    def _centered(self, b: Scalars, *, upper: bool) -> Scalars:
+        """An end of the smallest centred gradient bound, before the scale."""
         sizes, stacked = self.loss_moments.size(b), self._stacked_at(b)
         # 1 - l_y increases with S but for the rounding of the mass: an end of S each for both places
         away = (sizes[int(upper)] + self.mass) / (1 + sizes[int(not upper)])
         reach = b * stacked.largest
         ratios = np.minimum(stacked.upper_ratios(b, reach, upper=upper), away * self.a_max) + away * self.a_y
         centered = stacked.redistributed(b, reach, upper=upper) + b * ratios
-        return self._paper(b, upper=upper), centered if centered.ndim == 1 else smallest(list(centered))
+        return centered if centered.ndim == 1 else smallest(list(centered))
 
     def _stacked_at(self, b: Scalars) -> _Stacked:
         """The moments of one vector, or of both where at b some row might have the smaller bound from the other (6.13g)."""
@@ -171,8 +176,18 @@ class CenteredSeries:
         So it is past what remainders are derived for, where no bound is used.
         """
         nearer, farther = np.minimum(*self._firsts), np.maximum(*self._firsts)
-        clear = (farther - nearer) / (3 * (nearer + self.total * self.ratio))
-        return np.where(self._usable & (clear < _FARTHEST), clear, np.inf)
+        return self._doubtless((farther - nearer) / (3 * (nearer + self.total * self.ratio)))
+
+    @cached_property
+    @quiet
+    def _without_paper(self) -> Scalars:
+        """Likewise, up to this movement a centred bound is smaller than the paper's."""
+        paper, line = 2 * self.h_bound * self._deviations[0], self._line
+        centered = smallest(self._firsts) / self.total
+        return self._doubtless((paper - centered) / (9 * paper + 3 * (centered + line)))
+
+    def _doubtless(self, movement: Scalars) -> Scalars:
+        return np.where(self._usable & (movement < _FARTHEST), movement, np.inf)
 
     def _paper(self, b: Scalars, *, upper: bool) -> Scalars:
         """With its total variation from c_P' alone (6.13d): a fraction of the work, and seldom the smallest."""
@@ -205,7 +220,7 @@ class CenteredSeries:
         and its gradient bound has to be no part of the smallest (6.13e).
         """
         one, like = np.ones_like(self.scale), self._row.gradient_scale
-        _, centered = self._gradients(one, upper=True)
+        centered = self._centered(one, upper=True)
         paper = self._paper(one, upper=False)
         narrow = self.usable() & self.near(one, _NARROW) & (centered <= paper) & (self.slack <= _CERTAIN)
         bounds = Bounds(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from suffice.contracts.bounds import SoftmaxHead
@@ -14,11 +14,11 @@ from suffice.numerics.rounding import smallest_normal, unit_roundoff
 from suffice.numerics.softmax import at_class, dots, without
 from suffice.objectives.contrastive import combine
 from suffice.pairs.roundings import ratio_roundings, slope_sizes
-from suffice.realizations.distances import DOMINATES, NARROW, product_roundings
+from suffice.realizations.distances import NARROW, product_roundings
 from suffice.realizations.row_widening import RowWidening
 from suffice.states import Geometry, States
 
-__all__ = ["away_of", "ordinary_distances", "top_distance"]
+__all__ = ["away_of", "ordinary_distances", "top_distance", "vector_from_mean"]
 
 _U = unit_roundoff(torch.float64)
 
@@ -58,12 +58,13 @@ def ordinary_distances(
     of_gap = above(largest * (size_most * per_k + largest * constant))
     raised = squares.addcmul_(size, size, value=gamma).add_(of_gap[:, None])
     rho = raised.sqrt_()
-    moved = (away + torch.expm1(2 * error) * dots(pi, rho)) * torch.exp(error)
     top = head.top
-    peak = at_class(pi, top)
-    widened = 4 * gamma * size_most * size_most + of_gap
-    rough = (peak > DOMINATES) | ~(widened <= NARROW * at_class(rho, top) ** 2)
-    rows = rough.nonzero().squeeze(1)
+    # of the top class the vector itself: where it has most of the mass the squares are all error
+    direct = vector_from_mean(states, phi, center, top, at_class(slopes, top))
+    off = gamma * at_class(size, top)
+    rho.scatter_(1, top[:, None], (direct + off)[:, None])
+    moved = (away + torch.expm1(2 * error) * dots(pi, rho)) * torch.exp(error)
+    rows = (~(off <= NARROW * direct)).nonzero().squeeze(1)
     nearest = None
     if len(rows):
         beside = gamma * size_most + away
@@ -72,6 +73,23 @@ def ordinary_distances(
     if nearest is not None:
         rho[rows, top[rows]] = nearest
     return rho.mul_(above(1.0, 126)).clamp_min_(smallest_normal(torch.float64))
+
+
+def vector_from_mean(
+    states: States,
+    phi: Float[Tensor, "queries dim"],
+    center: Float[Tensor, "queries dim"],
+    index: Int[Tensor, " queries"],
+    slope: Float[Tensor, " queries"],
+) -> Float[Tensor, " queries"]:
+    """|slope (k mu + phi) - center| of one class a row.
+
+    Off by gamma times the sizes of both at most (`product_roundings`), where a difference of squares is off by a root
+    of that.
+    """
+    bank = states.bank
+    vector = bank.directions[index].mul_(bank.concentrations[index][:, None]).add_(phi)
+    return torch.linalg.vector_norm(vector.mul_(slope[:, None]).sub_(center), dim=1)
 
 
 @quiet

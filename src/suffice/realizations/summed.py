@@ -23,7 +23,7 @@ from suffice.contracts.series import MOST_MASS
 from suffice.numerics.arrays import Flags, Places, Scalars, quiet
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import smallest_normal
-from suffice.realizations.distances import DOMINATES, NARROW, product_roundings
+from suffice.realizations.distances import NARROW, product_roundings
 from suffice.realizations.ordinary_distances import away_of, top_distance
 from suffice.realizations.row_allowances import NOTHING, RowAllowances
 from suffice.realizations.row_widening import RowWidening, widened
@@ -249,12 +249,10 @@ class SummedRows:
         return partial(_raise_by, self._away, self._log_error, self.loops.numbers.peak)
 
     def _rho_top(self, rho: DistanceNumbers) -> Scalars:
-        """rho_w of the top class: formed directly where it has nearly everything."""
-        of, gamma = self.loops.numbers, product_roundings(self.states)
-        widened = 4 * gamma * of.size_most * of.size_most + self._of_gap
-        rough = (of.peak > DOMINATES) | ~(widened <= NARROW * rho.top**2)
+        """rho_w of the top class: from shares of the others where it has nearly everything."""
+        of = self.loops.numbers
         # the series serve no row past that
-        rough &= of.peak <= MOST_MASS
+        rough = ~(rho.off <= NARROW * (rho.top - rho.off)) & (of.peak <= MOST_MASS)
         nearest = rho.top + self._raise_by(rho)
         if rough.any():
             rows = rough.nonzero()[0]

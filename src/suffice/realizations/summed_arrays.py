@@ -17,6 +17,7 @@ from suffice.numerics.arrays import Each, Places, Scalars, arrays_for
 from suffice.numerics.softmax import dots
 from suffice.objectives.between_products import ClassTerms, class_terms
 from suffice.pairs import ladder
+from suffice.realizations.ordinary_distances import vector_from_mean
 from suffice.realizations.summed_arrays_family import ArrayFamily, Measured, Weighed
 from suffice.realizations.summed_numbers import DistanceNumbers, FamilyNumbers, RowNumbers
 from suffice.states import States
@@ -161,6 +162,8 @@ class ArrayLoops:
         """rho_j before the error of the mean is added, as in `ordinary_distances`."""
         op, of, mine, mu = self._in, self._of, self.numbers, self._states.bank.directions
         along = torch.from_numpy(mine.along).to(mu.device)[:, None]
+        top = torch.from_numpy(mine.top).to(mu.device)
+        slope = torch.from_numpy(op.at(of.slopes, mine.top)).to(mu.device)
         center = (op.tensor(self._pulls) @ mu).addcmul_(along, self._phi)
         inner = op.given(center @ mu.T)
         line = op.plus_product(op.column(-2 * _sums(self._phi, center)), inner, -2 * self._terms.k, out=inner)
@@ -173,9 +176,10 @@ class ArrayLoops:
         op.plus_product(squares, sizes, sizes, out=sizes, factor=given.gamma)
         rho = op.add(sizes, op.column(given.of_gap), out=sizes)
         op.sqrt(rho, out=rho)
-        rho_top = op.at(rho, mine.top)
         op.put(rho, mine.top, 0.0)
-        distances = DistanceNumbers(op.dot(rho, of.others), op.most(rho), rho_top)
+        direct = vector_from_mean(self._states, self._phi, center, top, slope).numpy(force=True)
+        off = given.gamma * (op.at(of.sizes, mine.top) + mine.size_mean)
+        distances = DistanceNumbers(op.dot(rho, of.others), op.most(rho), direct + off, off)
         op.add(rho, op.column(given.raise_by(distances)), out=rho)
         total = mine.others + mine.peak
         # pibar_j = total - pi_j, at least a half, for all classes but the top one

@@ -14,6 +14,7 @@ from suffice.numerics.arrays import Flags, Scalars
 from suffice.numerics.compiling import run_compiled
 from suffice.numerics.softmax import dots
 from suffice.objectives.between_products import ClassTerms, class_terms
+from suffice.realizations.ordinary_distances import vector_from_mean
 from suffice.realizations.summed_kernels import Ends, FamilySums, Given, VectorMoments, Weighed, class_sums, weighed
 from suffice.realizations.summed_numbers import DistanceNumbers, FamilyNumbers, RowNumbers
 from suffice.states import States
@@ -92,7 +93,12 @@ class CompiledLoops:
         ends = (*self._ends(self._states.labels[:, None]), *self._ends(of.top))
         inputs = (of.gaps, of.log_pi, of.pi, of.slopes, inner, torch.stack(numbers, dim=1), *ends, *self._terms)
         constants = (self._order, self._states.bank.nu, given.constant, given.cap, given.own)
-        return CompiledFamily(constants, inputs, given)
+        top = of.top.squeeze(1)
+        slope = of.slopes.gather(1, of.top).squeeze(1)
+        k = self._states.bank.concentrations[top]
+        off = given.gamma * (slope * (k + self._there(self._length)) + size_mean)
+        direct = vector_from_mean(self._states, self._phi, center, top, slope)
+        return CompiledFamily(constants, inputs, given, (direct + off, off))
 
     def _ends(self, place: Tensor) -> Ends:
         """The numbers of one class a row."""
@@ -107,7 +113,9 @@ class CompiledLoops:
 class CompiledFamily:
     """The sums of one family: its second program, again with sums of higher order if these are asked for."""
 
-    def __init__(self, constants: tuple[Any, ...], inputs: tuple[Tensor, ...], given: FamilyNumbers) -> None:
+    def __init__(
+        self, constants: tuple[Any, ...], inputs: tuple[Tensor, ...], given: FamilyNumbers, top: tuple[Tensor, Tensor]
+    ) -> None:
         @cache
         def sums(highest: int) -> FamilySums:
             return run_compiled(class_sums, (*constants, highest), inputs)
@@ -119,7 +127,8 @@ class CompiledFamily:
         def bent(which: int, order: int) -> VectorMoments:
             return sums(max(order, highest)).vectors[which]
 
-        self.distances = DistanceNumbers(*(_flat(each) for each in (of.rho_mean, of.rho_most, of.rho_top)))
+        direct, off = (each.numpy(force=True) for each in top)
+        self.distances = DistanceNumbers(_flat(of.rho_mean), _flat(of.rho_most), direct, off)
         raise_by, at_top = given.raise_by(self.distances), (of.d_top, torch.zeros_like(of.d_top))
         self.vectors: Sequence[CompiledVector] = [
             CompiledVector(each, top, raise_by, partial(bent, which))

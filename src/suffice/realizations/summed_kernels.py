@@ -146,7 +146,7 @@ class VectorMoments(NamedTuple):
 
 class FamilySums(NamedTuple):
     """The sums of one family; d and a of the target and of the top class; of rho without the top class its mean and the
-    largest, and that of the top class; and the least gap between log-probabilities with the largest share of one."""
+    largest; and the least gap between log-probabilities with the largest share of one."""
 
     total: One
     ratio: One
@@ -159,7 +159,6 @@ class FamilySums(NamedTuple):
     vectors: tuple[VectorMoments, VectorMoments]
     rho_mean: One
     rho_most: One
-    rho_top: One
     gap_least: One
     use_most: One
 
@@ -226,7 +225,6 @@ def class_sums(
         ),
         rho_mean=_sum(top_left_out * rho),
         rho_most=_most(torch.where(is_top, 0.0, rho)),
-        rho_top=_most(torch.where(is_top, rho, 0.0)),
         gap_least=gap.amin(dim=1, keepdim=True),
         use_most=_most(torch.where(gap > 0, to_top / gap, torch.inf)),
     )

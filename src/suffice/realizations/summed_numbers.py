@@ -34,11 +34,12 @@ class RowNumbers(NamedTuple):
 
 class DistanceNumbers(NamedTuple):
     """Of the distances rho_j, before the error of the mean is added, sum pi rho and the largest without the top class,
-    and that of the top class."""
+    and that of the top class, which is off by `off` at most."""
 
     mean: Scalars
     most: Scalars
     top: Scalars
+    off: Scalars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
