@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -18,9 +20,11 @@ from suffice.realizations.distances import NARROW, product_roundings
 from suffice.realizations.row_widening import RowWidening
 from suffice.states import Geometry, States
 
-__all__ = ["away_of", "ordinary_distances", "top_distance", "vector_from_mean"]
+__all__ = ["Shares", "away_of", "class_vectors", "ordinary_distances", "shares_of_others", "top_distance"]
 
 _U = unit_roundoff(torch.float64)
+# Where the top class has more than this in every row of a run, the mean is formed from shares of the others.
+_NEARLY_ALL = 0.99
 
 
 def ordinary_distances(
@@ -43,9 +47,16 @@ def ordinary_distances(
         for each in (wide.length, wide.per_k, wide.constant, away_of(geometry.nu, order, wide))
     )
     size = (bank.concentrations + length[:, None]).mul_(slopes)
-    weights = pi * slopes
-    center = (weights * bank.concentrations) @ bank.directions
-    center.addcmul_(weights.sum(dim=1, keepdim=True), phi)
+    top, weights = head.top, torch.empty_like(pi)
+    nearest = class_vectors(states, phi, top, at_class(slopes, top))
+    shares = shares_of_others(states, head, slopes) if bool((at_class(pi, top) > _NEARLY_ALL).all()) else None
+    if shares is None:
+        torch.mul(pi, slopes, out=weights)
+        center = (weights * bank.concentrations) @ bank.directions
+        center.addcmul_(weights.sum(dim=1, keepdim=True), phi)
+    else:
+        # c = x_w + (1 - pi_w) (mean of the others - x_w): the product is there already
+        center = nearest + shares.log_rest.exp()[:, None] * shares.from_top
     inner = (center @ bank.directions.T).mul_(bank.concentrations)
     inner.add_(dots(phi, center)[:, None]).mul_(slopes)
     squares = torch.mul(slopes, geometry.radii, out=weights).square_().sub_(inner, alpha=2)
@@ -58,38 +69,41 @@ def ordinary_distances(
     of_gap = above(largest * (size_most * per_k + largest * constant))
     raised = squares.addcmul_(size, size, value=gamma).add_(of_gap[:, None])
     rho = raised.sqrt_()
-    top = head.top
     # of the top class the vector itself: where it has most of the mass the squares are all error
-    direct = vector_from_mean(states, phi, center, top, at_class(slopes, top))
+    direct = torch.linalg.vector_norm(nearest - center, dim=1)
     off = gamma * at_class(size, top)
     rho.scatter_(1, top[:, None], (direct + off)[:, None])
     moved = (away + torch.expm1(2 * error) * dots(pi, rho)) * torch.exp(error)
     rows = (~(off <= NARROW * direct)).nonzero().squeeze(1)
-    nearest = None
+    found = None
     if len(rows):
         beside = gamma * size_most + away
-        nearest = top_distance(states[rows], head[rows], slopes[rows], rho[rows], top[rows], beside[rows])
+        found = top_distance(
+            head[rows],
+            shares_of_others(states[rows], head[rows], slopes[rows]) if shares is None else shares[rows],
+            rho[rows],
+            beside[rows],
+        )
     rho.add_(above(away + moved)[:, None])
-    if nearest is not None:
-        rho[rows, top[rows]] = nearest
+    if found is not None:
+        rho[rows, top[rows]] = found
     return rho.mul_(above(1.0, 126)).clamp_min_(smallest_normal(torch.float64))
 
 
-def vector_from_mean(
+def class_vectors(
     states: States,
     phi: Float[Tensor, "queries dim"],
-    center: Float[Tensor, "queries dim"],
     index: Int[Tensor, " queries"],
     slope: Float[Tensor, " queries"],
-) -> Float[Tensor, " queries"]:
-    """|slope (k mu + phi) - center| of one class a row.
+) -> Float[Tensor, "queries dim"]:
+    """slope (k mu + phi) of one class a row.
 
-    Off by gamma times the sizes of both at most (`product_roundings`), where a difference of squares is off by a root
-    of that.
+    Its distance from the mean is off by gamma times the sizes of both at most (`product_roundings`); a difference of
+    squares is off by gamma times their squares, and its root by a root of gamma.
     """
     bank = states.bank
-    vector = bank.directions[index].mul_(bank.concentrations[index][:, None]).add_(phi)
-    return torch.linalg.vector_norm(vector.mul_(slope[:, None]).sub_(center), dim=1)
+    vectors = bank.directions[index].mul_(bank.concentrations[index][:, None]).add_(phi)
+    return vectors.mul_(slope[:, None])
 
 
 @quiet
@@ -107,21 +121,37 @@ def away_of(nu: float, order: int, wide: RowWidening) -> Scalars:
     return above((change + rounding) * (1 + 2 * wide.relative))
 
 
-def top_distance(
-    states: States, head: SoftmaxHead, slopes: Tensor, rho: Tensor, top: Tensor, beside: Tensor
-) -> Float[Tensor, " queries"]:
-    """rho_w of the most probable class, from shares of the others: where it has nearly all, squares are all error.
+class Shares(NamedTuple):
+    """Of the classes but the top one, their mass in logarithms, the share that each has of it, and the distance of
+    their mean vector from the top class's."""
+
+    log_rest: Float[Tensor, " queries"]
+    shares: Float[Tensor, "queries classes"]
+    from_top: Float[Tensor, "queries dim"]
+
+    def __getitem__(self, rows: Tensor) -> Shares:  # type: ignore[override]
+        """Those of some rows."""
+        return Shares(self.log_rest[rows], self.shares[rows], self.from_top[rows])
+
+
+def shares_of_others(states: States, head: SoftmaxHead, slopes: Float[Tensor, "queries classes"]) -> Shares:
+    """They do not underflow where the top class has nearly everything."""
+    top = head.top
+    others = without(head.log_probabilities, top, -torch.inf)
+    log_rest = others.logsumexp(dim=1)
+    shares = (others - log_rest[:, None]).exp_()
+    pulls = (shares * slopes).scatter_(1, top[:, None], -at_class(slopes, top)[:, None])
+    return Shares(log_rest, shares, combine(states, pulls))
+
+
+def top_distance(head: SoftmaxHead, of: Shares, rho: Tensor, beside: Tensor) -> Float[Tensor, " queries"]:
+    """rho_w of the most probable class, from shares of the others: where it has nearly all, differences are all error.
 
     `beside` is what each of these vectors adds. Shares are up to e^{2 omega} larger, so that over the top class and the
     others it is met 1 + e^{2 omega} times at most.
     """
     assert head.log_error is not None
     error = head.log_error
-    others = without(head.log_probabilities, top, -torch.inf)
-    log_rest = others.logsumexp(dim=1)
-    shares = (others - log_rest[:, None]).exp_()
     grown = torch.exp(2 * error)
-    apart = torch.expm1(2 * error) * (dots(shares, rho) * grown + at_class(rho, top))
-    pulls = shares.mul_(slopes).scatter_(1, top[:, None], -at_class(slopes, top)[:, None])
-    direct = safe_length(combine(states, pulls))
-    return (direct + above(beside * (1 + grown) + apart)) * torch.exp(log_rest + error)
+    apart = torch.expm1(2 * error) * (dots(of.shares, rho) * grown + at_class(rho, head.top))
+    return (safe_length(of.from_top) + above(beside * (1 + grown) + apart)) * torch.exp(of.log_rest + error)

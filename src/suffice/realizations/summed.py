@@ -24,11 +24,11 @@ from suffice.numerics.arrays import Flags, Places, Scalars, quiet
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import smallest_normal
 from suffice.realizations.distances import NARROW, product_roundings
-from suffice.realizations.ordinary_distances import away_of, top_distance
+from suffice.realizations.ordinary_distances import away_of, shares_of_others, top_distance
 from suffice.realizations.row_allowances import NOTHING, RowAllowances
 from suffice.realizations.row_widening import RowWidening, widened
 from suffice.realizations.summed_numbers import DistanceNumbers, FamilyLoops, FamilyNumbers, Loops, VectorLoops
-from suffice.states import States
+from suffice.states import Geometry, States
 
 __all__ = ["FirstLoop", "SummedRows"]
 
@@ -172,6 +172,12 @@ class SummedRows:
             of_radii=nothing,
         )
 
+    def geometry(self, rows: Int[Tensor, " rows"]) -> Geometry | None:
+        """The geometry of some rows, if it is known and far from its own rounding in all of them."""
+        places = rows.numpy(force=True)
+        narrow = self.wide.narrow[places] & ~self._outside[places]
+        return self.loops.geometry(rows) if narrow.all() else None
+
     @cached_property
     def _capped(self) -> bool:
         """Whether the cap of order 2 may be below the closed form anywhere (6.13f).
@@ -273,7 +279,8 @@ class SummedRows:
             log_error=self._there(self._log_error[rows]),
         )
         beside = self._there(product_roundings(states) * of.size_most[rows] + self._away[rows])
-        found: Scalars = top_distance(states, head, slopes, rho, top, beside).numpy(force=True)
+        shares = shares_of_others(states, head, slopes)
+        found: Scalars = top_distance(head, shares, rho, beside).numpy(force=True)
         return found
 
     def _there(self, numbers: Scalars) -> Float[Tensor, " queries"]:

@@ -17,10 +17,10 @@ from suffice.numerics.arrays import Each, Places, Scalars, arrays_for
 from suffice.numerics.softmax import dots
 from suffice.objectives.between_products import ClassTerms, class_terms
 from suffice.pairs import ladder
-from suffice.realizations.ordinary_distances import vector_from_mean
+from suffice.realizations.ordinary_distances import class_vectors
 from suffice.realizations.summed_arrays_family import ArrayFamily, Measured, Weighed
 from suffice.realizations.summed_numbers import DistanceNumbers, FamilyNumbers, RowNumbers
-from suffice.states import States
+from suffice.states import Geometry, States
 
 __all__ = ["ArrayLoops"]
 
@@ -152,6 +152,12 @@ class ArrayLoops:
         shifted, slopes = (self._in.tensor(each)[rows] for each in (self._of.shifted, self._of.slopes))
         return shifted + torch.from_numpy(np.log(self.numbers.peak)).to(shifted)[rows, None], slopes
 
+    def geometry(self, rows: Tensor) -> Geometry:
+        """That of some rows, all of which are narrow: no radius is near 0."""
+        gaps, radii = (self._in.tensor(each)[rows] for each in (self._of.gaps, self._of.r))
+        k = self._states.bank.concentrations
+        return Geometry(nu=self._nu, concentrations=k, squared_gaps=gaps, radii=radii)
+
     def family(self, given: FamilyNumbers) -> ArrayFamily:
         """The second loop; distances are the same for both families."""
         if self._measured is None:
@@ -177,7 +183,8 @@ class ArrayLoops:
         rho = op.add(sizes, op.column(given.of_gap), out=sizes)
         op.sqrt(rho, out=rho)
         op.put(rho, mine.top, 0.0)
-        direct = vector_from_mean(self._states, self._phi, center, top, slope).numpy(force=True)
+        nearest = class_vectors(self._states, self._phi, top, slope)
+        direct = torch.linalg.vector_norm(nearest.sub_(center), dim=1).numpy(force=True)
         off = given.gamma * (op.at(of.sizes, mine.top) + mine.size_mean)
         distances = DistanceNumbers(op.dot(rho, of.others), op.most(rho), direct + off, off)
         op.add(rho, op.column(given.raise_by(distances)), out=rho)

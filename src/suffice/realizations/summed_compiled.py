@@ -11,13 +11,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.numerics.arrays import Flags, Scalars
+from suffice.numerics.compensated import squared_radius
 from suffice.numerics.compiling import run_compiled
 from suffice.numerics.softmax import dots
 from suffice.objectives.between_products import ClassTerms, class_terms
-from suffice.realizations.ordinary_distances import vector_from_mean
+from suffice.realizations.ordinary_distances import class_vectors
 from suffice.realizations.summed_kernels import Ends, FamilySums, Given, VectorMoments, Weighed, class_sums, weighed
 from suffice.realizations.summed_numbers import DistanceNumbers, FamilyNumbers, RowNumbers
-from suffice.states import States
+from suffice.states import Geometry, States
 
 __all__ = ["CompiledLoops"]
 
@@ -69,6 +70,12 @@ class CompiledLoops:
         """Log-probabilities and slopes of some rows."""
         return self._of.log_pi[rows], self._of.slopes[rows]
 
+    def geometry(self, rows: Tensor) -> Geometry:
+        """That of some rows, all of which are narrow: no radius is near 0."""
+        bank, gaps = self._states.bank, self._of.gaps[rows]
+        radii = squared_radius(bank.concentrations, gaps).sqrt_()
+        return Geometry(nu=bank.nu, concentrations=bank.concentrations, squared_gaps=gaps, radii=radii)
+
     def family(self, given: FamilyNumbers) -> CompiledFamily:
         """The second loop, with the target's and the top class's numbers beside it."""
         of, (inner, center) = self._of, self._center
@@ -97,7 +104,7 @@ class CompiledLoops:
         slope = of.slopes.gather(1, of.top).squeeze(1)
         k = self._states.bank.concentrations[top]
         off = given.gamma * (slope * (k + self._there(self._length)) + size_mean)
-        direct = vector_from_mean(self._states, self._phi, center, top, slope)
+        direct = torch.linalg.vector_norm(class_vectors(self._states, self._phi, top, slope) - center, dim=1)
         return CompiledFamily(constants, inputs, given, (direct + off, off))
 
     def _ends(self, place: Tensor) -> Ends:

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from torch import Tensor
 
 from suffice.numerics.arrays import Flags, Places, Scalars
+from suffice.states import Geometry
 
 __all__ = ["DistanceNumbers", "FamilyLoops", "FamilyNumbers", "Loops", "RowNumbers", "VectorLoops"]
 
@@ -135,4 +136,8 @@ class Loops(Protocol):
 
     def at(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probabilities and slopes of some rows."""
+        ...
+
+    def geometry(self, rows: Tensor) -> Geometry:
+        """That of some rows, all of which are narrow."""
         ...

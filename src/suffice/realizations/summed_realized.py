@@ -136,7 +136,14 @@ class SummedRealized(Realized):
         if len(rest):
             yield rest, SummedRealized(self.states[rest], self.pair, self._rows.kept(rest), self._least)
         for rows in every[dominating].split(self.states.chunk):
-            yield rows, realize_contrastive(self.states[rows], self.pair)
+            yield rows, self._formed_at(rows)
+
+    def _formed_at(self, rows: Tensor) -> AnalyticRealized:
+        """Some rows, formed at the geometry that is there already."""
+        geometry, states = self._rows.geometry(rows), self.states[rows]
+        if geometry is None:
+            return realize_contrastive(states, self.pair)
+        return AnalyticRealized(states, self.pair, geometry, self._rows.outside[rows])
 
     def __getitem__(self, rows: Tensor) -> AnalyticRealized:  # type: ignore[override]
         """Some rows, formed: those that sums do not serve."""
