@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from flint import arb, ctx
@@ -198,7 +199,7 @@ def test_scores_that_are_all_formula(order: int) -> None:
         k = torch.round(2.0**20 * 10 ** (2 * torch.rand(2, generator=g, dtype=torch.float64))) / 2.0**20
         state = sf.States(sf.ClassBank(eye[:2], k), 4 * eye[12:13], [0], 1.0)
         rows = _rows(state, sf.DebyePair(order=order))
-        vars(rows)["widening"] = replace(rows.widening, over_s=torch.zeros(1, dtype=torch.float64))
+        vars(rows)["widening"] = replace(rows.widening, over_s=np.zeros(1))
         with ctx.workprec(BITS):
             off, left, largest = _score_errors(rows, states_of(state)[0].at(BITS))
         assert off <= left

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from flint import arb, ctx
@@ -63,13 +64,13 @@ def _around(dominates: float) -> tuple[sf.States, RowWidening, Distances]:
     states = sf.States(bank, features, [0], 1.0)
     geometry = states.geometry()
     wide, head = row_widening(states, geometry), realize_contrastive(states, sf.DebyePair()).head()
-    nothing = torch.zeros(1, dtype=torch.float64)
-    wide = replace(wide, per_k=nothing, constant=nothing, over_r=nothing, over_s=nothing, relative=nothing)
+    nothing, none = torch.zeros(1, dtype=torch.float64), np.zeros(1)
+    wide = replace(wide, per_k=none, constant=none, over_r=none, over_s=none, relative=none)
 
     def distances(log_pi: Tensor, s: Tensor, radii: Tensor, eps: float, over_s: float) -> Tensor:
         at = replace(head, log_probabilities=log_pi, probabilities=log_pi.exp(), log_error=nothing + eps)
         slopes = ladder.slope_from_radii(2, geometry.nu, s, 1 / s)
-        off = replace(wide, over_s=nothing + over_s, s_least=wide.s_least - 2 * over_s)
+        off = replace(wide, over_s=none + over_s, s_least=wide.s_least - 2 * over_s)
         return ordinary_distances(states, replace(geometry, radii=radii), 2, off, slopes, at)
 
     return states, wide, distances
@@ -107,7 +108,7 @@ def test_radii_that_are_not_those_of_the_vectors() -> None:
     for size in (1e-3, 1e-5):
         for of_product, of_square in ((1.0, 0.0), (0.0, 1.0)):
             per_k, constant = size * of_product * wide.length, size * of_square * wide.length**2
-            off = per_k[:, None] * geometry.concentrations + constant[:, None]
+            off = torch.from_numpy(per_k)[:, None] * geometry.concentrations + torch.from_numpy(constant)[:, None]
             shorter = torch.sqrt(radii**2 - off)
             head = realize_contrastive(states, sf.DebyePair()).head()
             slopes = ladder.slope_from_radii(2, geometry.nu, s, 1 / s)

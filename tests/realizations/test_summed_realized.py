@@ -1,4 +1,4 @@
-"""`compiled=True` in the analytic scope: the same certificates and tolerances, from compiled sums."""
+"""Certificates and tolerances by sums, eager and compiled: those of what is formed class by class."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ import torch
 
 import suffice as sf
 import suffice.numerics.compiling as compiling
+from suffice.certificates.certify import certify_realized
 from suffice.contracts.centered import CENTERED
 from suffice.contracts.conditioned import CONDITIONED
-from suffice.realizations.analytic import AnalyticRealized, realize_contrastive
-from suffice.realizations.summed_realized import CompiledAnalytic, SummedRealized, realize_summed
+from suffice.contracts.registry import contract_named
+from suffice.realizations.analytic import Analytic, AnalyticRealized, realize_contrastive
+from suffice.realizations.summed_realized import (
+    CompiledAnalytic,
+    SummedAnalytic,
+    SummedRealized,
+    by_sums,
+    realize_summed,
+)
+from suffice.tolerances.tolerance import tolerance_of
 from tests.support.ordinary import ordinary_states
 from tests.support.summed import as_they_stand, mixed_states
 
@@ -26,23 +35,30 @@ BUDGETS = [
 ]
 
 
-def _same(states: sf.States, budgets: sf.Budgets, **how: Any) -> None:
-    plain, summed = (sf.certify(states, budgets, sf.DebyePair(), compiled=flag, **how) for flag in (False, True))
+def _same(states: sf.States, budgets: sf.Budgets, ways: tuple[bool, ...] = (False, True), **how: Any) -> None:
+    """Numbers by sums, eager and compiled, and what is formed class by class."""
+    contract = contract_named(how.get("contract", "centered"))
+    realization = Analytic(sf.DebyePair())
+    formed = realization.at(states)
+    certified = certify_realized(realization, formed, budgets, contract)
+    tolerated = tolerance_of(formed, budgets, contract)
     names = ["loss", "probability", "gradient", "headroom", *(["kl"] if budgets.kl is not None else [])]
-    for name in names:
-        assert torch.allclose(getattr(summed, name), getattr(plain, name), rtol=1e-9, atol=0), name
-    for name in ("verdict", "binding"):
-        assert (getattr(summed, name) == getattr(plain, name)).all(), name
-    assert torch.equal(summed.prediction, plain.prediction)
-    plain, summed = (sf.tolerance(states, budgets, sf.DebyePair(), compiled=flag, **how) for flag in (False, True))
-    for name in ("b", "upper", "first_order"):
-        assert torch.allclose(getattr(summed, name), getattr(plain, name), rtol=2e-9, atol=0), name
-    for name in ("status", "binding"):
-        assert (getattr(summed, name) == getattr(plain, name)).all(), name
+    for flag in ways:
+        found = sf.certify(states, budgets, sf.DebyePair(), compiled=flag, **how)
+        for name in names:
+            assert torch.allclose(getattr(found, name), getattr(certified, name), rtol=1e-9, atol=0), name
+        for name in ("verdict", "binding"):
+            assert (getattr(found, name) == getattr(certified, name)).all(), name
+        assert torch.equal(found.prediction, certified.prediction)
+        inverse = sf.tolerance(states, budgets, sf.DebyePair(), compiled=flag, **how)
+        for name in ("b", "upper", "first_order"):
+            assert torch.allclose(getattr(inverse, name), getattr(tolerated, name), rtol=2e-9, atol=0), name
+        for name in ("status", "binding"):
+            assert (getattr(inverse, name) == getattr(tolerated, name)).all(), name
 
 
 @pytest.mark.parametrize("budgets", BUDGETS, ids=str)
-def test_numbers_are_those_without_a_compiler(budgets: sf.Budgets, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_are_those_that_are_formed(budgets: sf.Budgets, monkeypatch: pytest.MonkeyPatch) -> None:
     as_they_stand(monkeypatch)
     _same(mixed_states(), budgets)
 
@@ -55,7 +71,7 @@ def test_other_contracts_have_no_sums(contract: str, monkeypatch: pytest.MonkeyP
 
 def test_numbers_of_compiled_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Really compiled, and not run as they stand."""
-    _same(mixed_states(), BUDGETS[0])
+    _same(mixed_states(), BUDGETS[0], (True,))
     monkeypatch.setattr(compiling, "has_compiler", lambda: False)
     with pytest.raises(RuntimeError, match="compiled=False"):
         sf.certify(mixed_states(), BUDGETS[0], sf.DebyePair(), compiled=True)
@@ -67,11 +83,12 @@ def test_one_budget_a_state(monkeypatch: pytest.MonkeyPatch) -> None:
     _same(states, sf.Budgets(loss=torch.logspace(-9, -2, len(states)).double(), gradient=1e-3))
 
 
-def test_rows_are_certified_where_they_stood(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("realization", [SummedAnalytic, CompiledAnalytic])
+def test_rows_are_certified_where_they_stood(realization: type[Analytic], monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces are all of the rows, each once, and budgets go with them."""
     as_they_stand(monkeypatch)
     states = mixed_states()
-    made = CompiledAnalytic(sf.DebyePair()).at(states)
+    made = realization(sf.DebyePair()).at(states)
     assert isinstance(made, SummedRealized)
     pieces = list(made.pieces(BUDGETS[0], CENTERED))
     assert sorted(torch.cat([rows for rows, _ in pieces]).tolist()) == list(range(len(states)))
@@ -98,10 +115,12 @@ def test_a_single_row_is_formed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program of its own would have to be compiled for it."""
     as_they_stand(monkeypatch)
     states = mixed_states()
-    assert isinstance(realize_summed(states[:1], sf.DebyePair()), AnalyticRealized)
-    dominated = realize_summed(states, sf.DebyePair())._rows.peak > 0.999
+    compiled = CompiledAnalytic(sf.DebyePair())
+    assert isinstance(compiled.at(states[:1]), AnalyticRealized)
+    assert isinstance(SummedAnalytic(sf.DebyePair()).at(states[:1]), SummedRealized)
+    dominated = realize_summed(states, sf.DebyePair())._rows.dominated
     rows = torch.cat([dominated.nonzero().squeeze(1), (~dominated).nonzero().squeeze(1)[:1]])
-    pieces = list(realize_summed(states[rows], sf.DebyePair()).pieces(BUDGETS[0], CENTERED))
+    pieces = list(compiled.at(states[rows]).pieces(BUDGETS[0], CENTERED))
     assert all(isinstance(piece, AnalyticRealized) for _, piece in pieces)
     _same(states[rows], BUDGETS[0])
 
@@ -119,3 +138,25 @@ def test_everything_else_is_as_formed(monkeypatch: pytest.MonkeyPatch) -> None:
     certificate = sf.certify(states, BUDGETS[0], sf.DebyePair(), compiled=True)
     plain = sf.certify(states, BUDGETS[0], sf.DebyePair())
     assert str(certificate.explain(0)) == str(plain.explain(0))
+
+
+def test_only_a_pair_in_exact_arithmetic_is_taken_by_sums() -> None:
+    assert by_sums(Analytic(sf.DebyePair())) == SummedAnalytic(sf.DebyePair())
+    for other in (CompiledAnalytic(sf.DebyePair()), SummedAnalytic(sf.DebyePair(order=4))):
+        assert by_sums(other) is other
+
+
+def test_rows_of_which_nothing_is_known_take_no_geometry_along() -> None:
+    """Cancelling radii and features that are too large: what is formed of them starts from the features."""
+    states = mixed_states()
+    made = realize_summed(states, sf.DebyePair())
+    assert isinstance(made, SummedRealized)
+    narrow = made._rows.wide.narrow & ~made._rows.outside.numpy()
+    assert 0 < narrow.sum() < len(narrow)
+    rows = torch.from_numpy(narrow.nonzero()[0])
+    assert made._rows.geometry(rows) is not None
+    assert made._rows.geometry(torch.arange(len(states))) is None
+    for row in (~narrow).nonzero()[0]:
+        one = torch.tensor([row])
+        assert made._rows.geometry(one) is None
+        assert torch.equal(made._formed_at(one).geometry.radii, realize_contrastive(states[one], sf.DebyePair()).geometry.radii)

@@ -1,4 +1,4 @@
-"""Compiled sums without a compiler: the same programs as they stand."""
+"""Sums in all ways that there are: compiled programs as they stand, and passes in either library."""
 
 from __future__ import annotations
 
@@ -9,13 +9,26 @@ import pytest
 import torch
 
 import suffice as sf
-import suffice.realizations.summed as summed
+import suffice.realizations.summed_compiled as compiled
 from suffice.contracts.centered_series import CenteredSeries
 from suffice.contracts.centered_sums import CenteredSums, centered_sums
+from suffice.numerics.arrays import Scalars, TorchArrays
+from suffice.realizations.geometry_error import feature_lengths
 from suffice.realizations.ordinary import OrdinaryRows, ordinary_envelope
-from suffice.realizations.summed import SummedRows
+from suffice.realizations.summed import FirstLoop, SummedRows
+from suffice.realizations.summed_arrays import ArrayLoops
+from suffice.realizations.summed_compiled import CompiledLoops
 
-__all__ = ["as_they_stand", "both_rows", "formed_sums", "mixed_states", "no_outside"]
+__all__ = [
+    "LOOPS",
+    "as_they_stand",
+    "both_rows",
+    "formed_sums",
+    "in_every_way",
+    "mixed_states",
+    "no_outside",
+    "there",
+]
 
 
 def as_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +37,7 @@ def as_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(program: Callable[..., Any], constants: tuple[Any, ...], inputs: tuple[torch.Tensor, ...]) -> Any:
         return program(*constants, *inputs)
 
-    monkeypatch.setattr(summed, "run_compiled", run)
+    monkeypatch.setattr(compiled, "run_compiled", run)
 
 
 def no_outside(states: sf.States) -> torch.Tensor:
@@ -32,13 +45,27 @@ def no_outside(states: sf.States) -> torch.Tensor:
     return torch.zeros(len(states), dtype=torch.bool)
 
 
-def both_rows(states: sf.States, pair: sf.DebyePair) -> tuple[SummedRows, OrdinaryRows]:
+def _in_torch(states: sf.States, order: int, length: Scalars) -> ArrayLoops:
+    return ArrayLoops(states, order, length, TorchArrays(states.features.device))
+
+
+LOOPS: dict[str, FirstLoop] = {"compiled": CompiledLoops, "numpy": ArrayLoops, "torch": _in_torch}
+in_every_way = pytest.mark.parametrize("loops", LOOPS)
+
+
+def there(numbers: Any) -> torch.Tensor:
+    """Numbers of rows as a tensor, wherever they are."""
+    return torch.as_tensor(numbers)
+
+
+def both_rows(states: sf.States, pair: sf.DebyePair, loops: str) -> tuple[SummedRows, OrdinaryRows]:
     """The same states by sums, and formed."""
     proved = ordinary_envelope(pair, states.bank.nu)
     assert proved is not None
     outside = no_outside(states)
     formed = OrdinaryRows(states, states.geometry(), proved.order, proved.cap, outside)
-    return SummedRows(states, proved.order, proved.cap, outside), formed
+    length = feature_lengths(states).numpy()
+    return SummedRows(states, proved.order, proved.cap, outside, LOOPS[loops], length), formed
 
 
 def formed_sums(rows: OrdinaryRows, *, own: bool) -> tuple[CenteredSums, CenteredSeries, torch.Tensor]:

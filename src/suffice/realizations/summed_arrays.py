@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.numerics.arrays import Each, Places, Scalars, arrays_for
+from suffice.numerics.arrays import Arrays, Each, Places, Scalars, arrays_for
 from suffice.numerics.softmax import dots
 from suffice.objectives.between_products import ClassTerms, class_terms
 from suffice.pairs import ladder
@@ -26,14 +26,17 @@ __all__ = ["ArrayLoops"]
 
 
 class ArrayLoops:
-    """Some states at an order of nu >= 2; `length` is |phi| from above. The second loop runs once a family."""
+    """Some states at an order of nu >= 2; `length` is |phi| from above. The second loop runs once a family.
 
-    def __init__(self, states: States, order: int, length: Scalars) -> None:
+    `arrays` are those for their number, unless told otherwise.
+    """
+
+    def __init__(self, states: States, order: int, length: Scalars, arrays: Arrays | None = None) -> None:
         self._states, self._order, self._length = states, order, length
         self._nu = states.bank.nu
         self._phi: Float[Tensor, "queries dim"] = states.features / states.temperature[:, None]
         product = self._phi @ states.bank.directions.T
-        self._in = arrays_for(product)
+        self._in = arrays_for(product) if arrays is None else arrays
         terms = class_terms(order, self._nu, states.bank.concentrations, states.bank.biases)
         self._terms = ClassTerms(*(self._in.given(each) for each in terms))
         self._labels: Places = states.labels.numpy(force=True)
