@@ -141,9 +141,14 @@ def test_everything_else_is_as_formed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_a_pair_in_exact_arithmetic_is_taken_by_sums() -> None:
-    assert by_sums(Analytic(sf.DebyePair())) == SummedAnalytic(sf.DebyePair())
+    """And that where there are series."""
+    assert by_sums(Analytic(sf.DebyePair()), CENTERED, BUDGETS[0]) == SummedAnalytic(sf.DebyePair())
     for other in (CompiledAnalytic(sf.DebyePair()), SummedAnalytic(sf.DebyePair(order=4))):
-        assert by_sums(other) is other
+        assert by_sums(other, CENTERED, BUDGETS[0]) is other
+    plain = Analytic(sf.DebyePair())
+    assert by_sums(plain, CONDITIONED, BUDGETS[0]) is plain
+    for budgets in BUDGETS[4:]:
+        assert by_sums(plain, CENTERED, budgets) is plain
 
 
 def test_rows_of_which_nothing_is_known_take_no_geometry_along() -> None:

@@ -167,7 +167,7 @@ def certify(
     check_budgets(budgets, len(states))
     chosen = contract_named(contract)
     realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
-    quick = by_sums(realization)
+    quick = by_sums(realization, chosen, budgets)
     parts, places, start = [], [], 0
     with undifferentiated(states, realization):
         for part in chunks_of(quick, states):

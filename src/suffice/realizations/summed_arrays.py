@@ -35,7 +35,9 @@ class ArrayLoops:
         self._states, self._order, self._length = states, order, length
         self._nu = states.bank.nu
         self._phi: Float[Tensor, "queries dim"] = states.features / states.temperature[:, None]
-        product = self._phi @ states.bank.directions.T
+        # as `States.geometry` forms it, to the last bit
+        square = dots(self._phi, self._phi)[:, None]
+        product = torch.addcmul(square, self._phi @ states.bank.directions.T, 2 * states.bank.concentrations)
         self._in = arrays_for(product) if arrays is None else arrays
         terms = class_terms(order, self._nu, states.bank.concentrations, states.bank.biases)
         self._terms = ClassTerms(*(self._in.given(each) for each in terms))
@@ -55,11 +57,9 @@ class ArrayLoops:
         part._of = Weighed(**{each.name: self._in.rows(getattr(of, each.name), places) for each in fields(of)})
         return part
 
-    def _weigh(self, product: Each) -> None:
-        """From mu.phi to probabilities and slopes, with sums, extremes and the top class of each row."""
+    def _weigh(self, gaps: Each) -> None:
+        """From squared gaps to probabilities and slopes, with sums, extremes and the top class of each row."""
         op, of, nu = self._in, self._terms, self._nu
-        square = op.column(_sums(self._phi, self._phi))
-        gaps = op.plus_product(square, product, 2 * of.k, out=product)
         # of r^2: where that is not positive r is no number, or 0, and the row is not narrow
         r = op.add(gaps, of.square)
         op.add(r, of.lost, out=r)

@@ -66,9 +66,13 @@ class CompiledAnalytic(Analytic):
         return runs
 
 
-def by_sums(realization: Realization) -> Realization:
-    """The realization for whom a certificate and a tolerance are enough: a pair's allowances are then not formed."""
-    return SummedAnalytic(realization.pair) if type(realization) is Analytic else realization
+def by_sums(realization: Realization, contract: Contract, budgets: Budgets) -> Realization:
+    """The realization for whom a certificate and a tolerance are enough: a pair's allowances are then not formed.
+
+    Itself where there are no series, whose sums these are: of other contracts, of the margin and of KL.
+    """
+    served = contract.series is centered_series and not budgets.prediction and budgets.kl is None
+    return SummedAnalytic(realization.pair) if served and type(realization) is Analytic else realization
 
 
 def realize_summed(states: States, pair: Pair, loops: FirstLoop = ArrayLoops) -> Realized:

@@ -88,7 +88,7 @@ def tolerance(
     check_budgets(budgets, len(states))
     chosen = contract_named(contract)
     realization = realization_of(pair, states=states, scope=scope, dtype=dtype, compiled=compiled, model=model)
-    quick = by_sums(realization)
+    quick = by_sums(realization, chosen, budgets)
     parts, places, start = [], [], 0
     with undifferentiated(states, realization):
         for part in _runs(quick, states):
