@@ -108,7 +108,7 @@ def test_the_distance_of_a_class_that_dominates(loops: str, monkeypatch: pytest.
             assert torch.allclose(there(ours.third)[rows], theirs.third[rows], rtol=1e-11, atol=0)
         seen += int((there(summed.peak)[rows] > 0.8).sum())
     assert seen > 10
-    assert 3 <= len(calls)
+    assert len(calls) >= 3
 
 
 @in_every_way
@@ -146,7 +146,9 @@ def test_the_cap_is_left_out_only_where_it_is_never_smaller(loops: str) -> None:
     """Radii around where the closed form falls below 1/(11 nu^3), from either side, and below where it is largest."""
     seen = set()
     for factor in (0.1, 0.3, 0.9, 1.2, 1.29, 1.31, 1.5, 3.0, 10.0):
-        mu = torch.nn.functional.normalize(torch.randn(6, 40, generator=torch.Generator().manual_seed(1)).double(), dim=1)
+        mu = torch.nn.functional.normalize(
+            torch.randn(6, 40, generator=torch.Generator().manual_seed(1)).double(), dim=1
+        )
         k = factor * 19.0 * torch.linspace(1.0, 1.02, 6, dtype=torch.float64)
         states = sf.States(sf.ClassBank(mu, k), 0.01 * mu[:2], [0, 3], 1.0)
         summed, formed = both_rows(states, sf.DebyePair(), loops)

@@ -164,4 +164,6 @@ def test_rows_of_which_nothing_is_known_take_no_geometry_along() -> None:
     for row in (~narrow).nonzero()[0]:
         one = torch.tensor([row])
         assert made._rows.geometry(one) is None
-        assert torch.equal(made._formed_at(one).geometry.radii, realize_contrastive(states[one], sf.DebyePair()).geometry.radii)
+        assert torch.equal(
+            made._formed_at(one).geometry.radii, realize_contrastive(states[one], sf.DebyePair()).geometry.radii
+        )

@@ -7,7 +7,6 @@ go to direct evaluation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
@@ -163,7 +162,7 @@ class CenteredSeries:
         return centered if centered.ndim == 1 else smallest(list(centered))
 
     def _stacked_at(self, b: Scalars) -> _Stacked:
-        """The moments of one vector, or of both where at b some row might have the smaller bound from the other (6.13g)."""
+        """The moments of one vector; of both where at b a row might have the smaller bound from the other (6.13g)."""
         if not self._both and (b * self._largest > self._without_doubt).any():
             self._both, self._stacked = True, _Stacked(self.vectors, self.total, self.ratio)
         return self._stacked

@@ -66,8 +66,9 @@ class CenteredSums:
 
     `losses` are sum_{i != y} pi_i T_i^k for k = 1, 2, 3, and the largest T_i. `vectors` are d, and if there is one the
     movement against the top class: their largest, `first` and `spread` are at hand, and `picked` gives all sums of the
-    second one in some rows and of d in the others, if that is less work than both. The last three are for other bounds, and formed when they are asked for: how much of
-    the margin is used, sum_{j != y} pi_j (d_j + d_y), and where these sums may be used (everywhere, if None).
+    second one in some rows and of d in the others, if that is less work than both. For other bounds, and formed when
+    they are asked for, are how much of the margin is used and sum_{j != y} pi_j (d_j + d_y). `served` says where these
+    sums may be used (everywhere, if None).
     """
 
     total: Row
@@ -102,7 +103,8 @@ class _Merged:
         one, other = (getattr(each, name) for each in self._vectors)
         if isinstance(one, Tensor):
             one, other = one.numpy(force=True), other.numpy(force=True)
-        return np.where(self._second, other, one)
+        found: Scalars = np.where(self._second, other, one)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,10 +189,10 @@ def centered_sums(head: SoftmaxHead, unit: Allowances) -> CenteredSums:
     to_top = None if unit.to_top is None else _towards(unit, unit.to_top, head.top)
     mass = at_class(rest, target)
 
-    def margin_use() -> Row:
+    def margin_use() -> Float[Tensor, " queries"]:
         return margin_used(head, unit.d, _towards(unit, None, head.top) if to_top is None else to_top)
 
-    def loss_slope() -> Row:
+    def loss_slope() -> Float[Tensor, " queries"]:
         return dots(pi.scatter(1, target[:, None], 0.0), unit.d) + mass * at_class(unit.d, target)
 
     return CenteredSums(

@@ -46,7 +46,6 @@ LEAST = 1e-60
 LEAST_SUM = 1e-90
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments:
     """What the series need of a state: sums over classes of probabilities times powers of the unit allowances g_j.

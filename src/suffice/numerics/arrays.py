@@ -114,8 +114,15 @@ class Arrays(Protocol):
 class _NumPy:
     """On the host."""
 
-    mul, add, sub, div = np.multiply, np.add, np.subtract, np.divide
-    minimum, absolute, sqrt, exp, log1p = np.minimum, np.absolute, np.sqrt, np.exp, np.log1p
+    mul: Any = np.multiply
+    add: Any = np.add
+    sub: Any = np.subtract
+    div: Any = np.divide
+    minimum: Any = np.minimum
+    absolute: Any = np.absolute
+    sqrt: Any = np.sqrt
+    exp: Any = np.exp
+    log1p: Any = np.log1p
 
     def reciprocal(self, a: Each, out: Each = None) -> Each:
         """(`np.reciprocal` has no vector instructions.)"""
@@ -190,11 +197,16 @@ class _NumPy:
 class TorchArrays:
     """Wherever a tensor is. On the host NumPy shares its memory, for what it does in fewer passes."""
 
-    mul, add = staticmethod(torch.mul), staticmethod(torch.add)
-    sub, div = staticmethod(torch.sub), staticmethod(torch.div)
-    minimum, absolute = staticmethod(torch.minimum), staticmethod(torch.abs)
-    reciprocal, sqrt = staticmethod(torch.reciprocal), staticmethod(torch.sqrt)
-    exp, log1p = staticmethod(torch.exp), staticmethod(torch.log1p)
+    mul: Any = staticmethod(torch.mul)
+    add: Any = staticmethod(torch.add)
+    sub: Any = staticmethod(torch.sub)
+    div: Any = staticmethod(torch.div)
+    minimum: Any = staticmethod(torch.minimum)
+    absolute: Any = staticmethod(torch.abs)
+    reciprocal: Any = staticmethod(torch.reciprocal)
+    sqrt: Any = staticmethod(torch.sqrt)
+    exp: Any = staticmethod(torch.exp)
+    log1p: Any = staticmethod(torch.log1p)
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._on_host = device, device.type == "cpu"
@@ -267,5 +279,5 @@ def arrays_for(like: Tensor) -> Arrays:
     return NUMPY if small else TorchArrays(like.device)
 
 
-def _host(values: Tensor) -> Any:
+def _host(values: Tensor) -> np.ndarray[Any, Any]:
     return values.numpy(force=True)

@@ -78,12 +78,8 @@ def ordinary_distances(
     found = None
     if len(rows):
         beside = gamma * size_most + away
-        found = top_distance(
-            head[rows],
-            shares_of_others(states[rows], head[rows], slopes[rows]) if shares is None else shares[rows],
-            rho[rows],
-            beside[rows],
-        )
+        some = shares_of_others(states[rows], head[rows], slopes[rows]) if shares is None else shares.at(rows)
+        found = top_distance(head[rows], some, rho[rows], beside[rows])
     rho.add_(above(away + moved)[:, None])
     if found is not None:
         rho[rows, top[rows]] = found
@@ -129,7 +125,7 @@ class Shares(NamedTuple):
     shares: Float[Tensor, "queries classes"]
     from_top: Float[Tensor, "queries dim"]
 
-    def __getitem__(self, rows: Tensor) -> Shares:  # type: ignore[override]
+    def at(self, rows: Tensor) -> Shares:
         """Those of some rows."""
         return Shares(self.log_rest[rows], self.shares[rows], self.from_top[rows])
 

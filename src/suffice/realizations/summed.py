@@ -182,7 +182,7 @@ class SummedRows:
     def _capped(self) -> bool:
         """Whether the cap of order 2 may be below the closed form anywhere (6.13f).
 
-        c_2 x/s^4 falls from x = nu/sqrt(3) on: where it is below the cap at the least of all radii, it is so everywhere.
+        c_2 x/s^4 falls from x = nu/sqrt(3) on: below the cap at the least of all radii, it is so everywhere.
         """
         least = min(float(self.wide.r_least.min()) * (1 - 1e-9), self.states.bank.concentrations.min().item())
         if self.cap is None or not 3 * least * least >= self.nu * self.nu:

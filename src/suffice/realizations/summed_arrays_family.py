@@ -73,7 +73,8 @@ class ArrayFamily:
     def __init__(
         self, order: int, of: Weighed, terms: ClassTerms, labels: Places, measured: Measured, given: FamilyNumbers
     ) -> None:
-        self._in, self._of, self._measured, self._cap = measured.arrays, of, measured, given.cap if given.capped else None
+        self._in, self._of, self._measured = measured.arrays, of, measured
+        self._cap = given.cap if given.capped else None
         self._order, self._terms, self._labels, self._given = order, terms, labels, given
         self.total, self.distances = measured.total, measured.distances
         op, top = self._in, measured.numbers.top
@@ -218,7 +219,7 @@ class ArrayVector:
         measured, op = weights.measured, weights.measured.arrays
         if known is None:
             numbers = measured.numbers
-            spread = op.dot(measured.spread, v) + numbers.peak * numbers.others * at_top
+            spread: Scalars = op.dot(measured.spread, v) + numbers.peak * numbers.others * at_top
             known = op.most(v), spread, op.dot(measured.moved, v)
         self.largest, self.spread, self._first = known
 

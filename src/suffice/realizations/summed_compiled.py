@@ -29,8 +29,9 @@ class CompiledLoops:
     def __init__(self, states: States, order: int, length: Scalars, of: Weighed | None = None) -> None:
         self._states, self._order, self._length = states, order, length
         self._of = self._weigh() if of is None else of
-        names = [name for name in RowNumbers._fields if name not in ("peak", "target")]
+        names = [name for name in RowNumbers._fields if name not in ("top", "peak", "target")]
         self.numbers = RowNumbers(
+            top=self._of.top.squeeze(1).numpy(force=True),
             peak=_flat(self._of.pi.gather(1, self._of.top)),
             target=_flat(self._of.pi.gather(1, states.labels[:, None])),
             **{name: _flat(getattr(self._of, name)) for name in names},
@@ -164,11 +165,11 @@ class CompiledFamily:
 class CompiledVector:
     """Moments of one vector; `bent` runs a program that has those of total variation up to an order."""
 
-    def __init__(self, of: VectorMoments, at_top: Tensor, raise_by: Scalars, bent: Callable[[int], VectorMoments]) -> None:
+    def __init__(
+        self, of: VectorMoments, at_top: Tensor, raise_by: Scalars, bent: Callable[[int], VectorMoments]
+    ) -> None:
         self._of, self._bent, self.at_top = of, bent, _flat(at_top)
-        self._moved = [
-            _flat(moved) + raise_by * _flat(plain) for moved, plain in zip(of.moved, of.plain, strict=True)
-        ]
+        self._moved = [_flat(moved) + raise_by * _flat(plain) for moved, plain in zip(of.moved, of.plain, strict=True)]
 
     def __getattr__(self, name: str) -> Scalars:
         """What is one number a row in the program as well."""
@@ -189,6 +190,7 @@ class CompiledVector:
         return _flat(self._bent(3).twist)
 
 
-def _flat(values: Tensor) -> Any:
-    return values.squeeze(1).numpy(force=True)
-
+def _flat(values: Tensor | None) -> Scalars:
+    assert values is not None
+    found: Scalars = values.squeeze(1).numpy(force=True)
+    return found

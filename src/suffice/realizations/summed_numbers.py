@@ -45,10 +45,10 @@ class DistanceNumbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyNumbers:
-    """What the second loop takes of a family (6.10f): c_n raised, the cap of order 2 and whether it is needed, `factor` and `wider` for the
-    allowances themselves, `ratio` for a_j, `between` and `of_radii` for matched gaps; `error` is twice that of a
-    log-probability, `gamma` and `of_gap` raise the squares of distances (6.10g), and `raise_by` says what is added to
-    each of these."""
+    """What the second loop takes of a family (6.10f): c_n raised, the cap of order 2 and whether it is needed,
+    `factor` and `wider` for the allowances themselves, `ratio` for a_j, `between` and `of_radii` for matched gaps;
+    `error` is twice that of a log-probability, `gamma` and `of_gap` raise the squares of distances (6.10g), and
+    `raise_by` says what is added to each of these."""
 
     own: bool
     constant: float
