@@ -8,6 +8,7 @@ import sys
 import types
 import typing
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,9 @@ def _returned(value: Any) -> Iterator[type]:
         if not name.startswith("_"):
             yield from _classes(annotation)
     for name, member in vars(value).items():
-        inner = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        inner = getattr(member, "__func__", member)
+        if isinstance(member, property | cached_property):
+            inner = member.fget if isinstance(member, property) else member.func
         if inspect.isfunction(inner) and (not name.startswith("_") or name in ("__iter__", "__getitem__", "__call__")):
             yield from _classes(typing.get_type_hints(inner).get("return"))
 

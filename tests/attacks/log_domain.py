@@ -18,7 +18,7 @@ from rich.progress import track
 from torch import Tensor
 
 import suffice as sf
-import suffice.realizations.summed as summed
+import suffice.realizations.summed_compiled as summed_compiled
 from suffice.audits.run import result_batches
 from suffice.budgets import accepts
 from suffice.contracts.centered import CENTERED, centered_in_logs
@@ -121,7 +121,7 @@ def main() -> int:
     parser.add_argument("--banks", type=int, default=300, help="how many extreme banks")
     parser.add_argument("--no-collections", action="store_true")
     options = parser.parse_args()
-    summed.run_compiled = as_they_stand  # type: ignore[assignment]
+    summed_compiled.run_compiled = as_they_stand  # type: ignore[assignment]
     wrong = 0
     for compiled in (False, True):
         tally = attack(0, options.banks, compiled=compiled)

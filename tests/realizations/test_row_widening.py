@@ -41,13 +41,15 @@ def test_no_class_has_more() -> None:
         off = geometry_error(inside, geometry, torch.float64, torch.float64, "proved")
         wide = row_widening(inside, geometry)
         rows = wide.narrow
-        of_gap = wide.per_k[:, None] * geometry.concentrations + wide.constant[:, None]
-        assert (off.of_gap <= of_gap)[rows].all()
-        assert (of_gap <= wide.over_r[:, None] * off.low)[rows].all()
-        assert (of_gap <= wide.over_s[:, None] * off.s_r)[rows].all()
-        assert (of_gap <= wide.relative[:, None] * off.low**2)[rows].all()
-        assert (wide.s_least[:, None] <= off.s_r * (1 + 1e-11))[rows].all()
-        assert (wide.length[rows] >= (inside.features / inside.temperature[:, None]).norm(dim=1)[rows]).all()
+        low, s_r = off.low.numpy(force=True), off.s_r.numpy(force=True)
+        of_gap = wide.per_k[:, None] * geometry.concentrations.numpy(force=True) + wide.constant[:, None]
+        assert (off.of_gap.numpy(force=True) <= of_gap)[rows].all()
+        assert (of_gap <= wide.over_r[:, None] * low)[rows].all()
+        assert (of_gap <= wide.over_s[:, None] * s_r)[rows].all()
+        assert (of_gap <= wide.relative[:, None] * low**2)[rows].all()
+        assert (wide.s_least[:, None] <= s_r * (1 + 1e-11))[rows].all()
+        lengths = (inside.features / inside.temperature[:, None]).norm(dim=1).numpy(force=True)
+        assert (wide.length[rows] >= lengths[rows]).all()
 
 
 def test_what_is_not_narrow() -> None:

@@ -74,13 +74,20 @@ def above_in(x: Tensor, dtype: torch.dtype, roundings: int = MANY) -> Tensor:
     return raised.to(dtype)
 
 
-@cache
 def _slack(roundings: int, dtype: torch.dtype) -> float:
-    """s of the proposition."""
+    """s of the proposition, formed once (a compiler forms it while it traces, and cannot read a cache)."""
+    form = _formed if torch.compiler.is_compiling() else _kept
+    return form(roundings, dtype)
+
+
+def _formed(roundings: int, dtype: torch.dtype) -> float:
     u, count = unit_roundoff(dtype), roundings + 1
     if not 0 <= roundings * u <= _MOST:
         raise ValueError(f"Expected between 0 and 1/(64 u) roundings in {dtype}, but got {roundings}")
     return 2 * u * math.ceil((count + count * count * u) / 2)
+
+
+_kept = cache(_formed)
 
 
 def _dtype(x: float | Tensor | np.ndarray[Any, Any]) -> torch.dtype:
