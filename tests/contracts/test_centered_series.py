@@ -13,6 +13,7 @@ import suffice.contracts.centered_series as module
 from suffice.contracts.bounds import Allowances, SoftmaxHead
 from suffice.contracts.centered import centered_in_logs
 from suffice.contracts.centered_series import CenteredSeries, centered_series
+from suffice.contracts.conditioned import conditioned_in_logs
 from suffice.realizations.analytic import Analytic
 from tests.attacks.extremes import extreme_states
 from tests.reference.states import many_states
@@ -198,3 +199,67 @@ def test_gaps_within_the_sums_are_taken_as_they_are() -> None:
                 assert torch.equal(getattr(found, name), getattr(expected, name))
             assert torch.equal(family.to_target, before[0])
             assert torch.equal(family.to_top, before[1])
+
+
+@module.quiet
+def test_the_nearer_vector_is_the_smaller_one() -> None:
+    """Without a doubt, and both are looked at where there is one: bounds are those of both vectors (6.13g)."""
+    one = both = 0
+    for seed in range(24):
+        heads, units = stressed_head(seed, (2, 3, 5, 40)[seed % 4])
+        for row in range(len(heads.gradient_scale)):
+            at = torch.tensor([row])
+            for size in (1e-6, 1e-3, 0.1):
+                found, wanted = _series(heads[at], units[at]), _series(heads[at], units[at])
+                b = size / found._largest
+                if not (found.usable() & found.near(b, 0.25)).all():
+                    continue
+                wanted._both, wanted._stacked = True, module._Stacked(wanted.vectors, wanted.total, wanted.ratio)
+                wanted._without_paper = np.zeros_like(b)
+                wanted._deviating = lambda _, vectors=wanted.vectors: vectors  # type: ignore[method-assign]
+                for name in NAMES:
+                    upper = (found.end(name, b, upper=True), wanted.end(name, b, upper=True))
+                    assert upper[0] == pytest.approx(upper[1], rel=1e-15), (seed, row, size, name)
+                    # the smallest of all lower ends may be that of a bound which is not the smallest
+                    assert found.end(name, b, upper=False) >= wanted.end(name, b, upper=False) * (1 - 1e-15)
+                one, both = one + (not found._both), both + found._both
+    assert min(one, both) > 100
+
+
+def _direct(head: SoftmaxHead, unit: Allowances, v: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The centred gradient bound of one vector (6.5), class by class."""
+    assert unit.to_target is not None
+    assert head.distances is not None
+    pi, v = head.log_probabilities.exp(), b[:, None] * v
+    up, down = pi * torch.exp(v), pi * torch.exp(-v)
+    u = up / (up + (down.sum(dim=1, keepdim=True) - down))
+    is_y = torch.nn.functional.one_hot(head.target, pi.shape[1]).bool()
+    size = (pi * torch.expm1(b[:, None] * unit.to_target)).masked_fill(is_y, 0).sum(dim=1)
+    mass = pi.masked_fill(is_y, 0).sum(dim=1)
+    away = (size + mass) / (1 + size)
+    a = unit.a.masked_fill(is_y, 0)
+    ratios = torch.minimum((u * a).sum(dim=1), away * a.amax(dim=1)) + away * unit.a[is_y]
+    return (pi * head.distances * torch.expm1(v)).sum(dim=1) / down.sum(dim=1) + b * ratios
+
+
+@module.quiet
+def test_movements_without_a_doubt() -> None:
+    """Just below a threshold the bounds of both vectors, or the paper's and theirs, stand in the order that it says."""
+    seen = {"vectors": 0, "paper": 0}
+    for seed in range(60):
+        head, unit = stressed_head(seed, (2, 3, 5, 40)[seed % 4])
+        series = _series(head, unit)
+        for name, limit in (("vectors", series._without_doubt), ("paper", series._without_paper)):
+            b = torch.from_numpy(np.minimum(limit, 0.25) * (1 - 1e-9) / series._largest)
+            rows = series.usable() & (limit > 1e-12)
+            assert unit.to_top is not None
+            top = torch.nn.functional.one_hot(head.top, unit.d.shape[1]).bool()
+            to_top = torch.minimum(unit.to_top, unit.d + unit.d[top][:, None]).masked_fill(top, 0)
+            own, other = (_direct(head, unit, v, b).numpy() for v in (unit.d, to_top))
+            second = series._firsts[1] < series._firsts[0]
+            smaller, larger = np.where(second, other, own), np.where(second, own, other)
+            if name == "paper":
+                larger = (conditioned_in_logs(head, unit.scaled(b)).gradient / head.gradient_scale).numpy()
+            assert (smaller <= larger * (1 + 1e-12))[rows].all(), (seed, name)
+            seen[name] += int(rows.sum())
+    assert min(seen.values()) > 300

@@ -9,14 +9,14 @@ __all__ = ["MUTANTS"]
 _KERNELS, _ROWS = "realizations/summed_kernels.py", "realizations/summed.py"
 _HERE = "tests/realizations/test_summed"
 _PAIRS = ("DebyePair(order=2, envelope=None)", "DebyePair(order=3, envelope=None)")
-_OWN = tuple(f"{_HERE}_kernels.py::test_sums_are_those_of_what_is_formed[{pair}-own]" for pair in _PAIRS)
-_UNIT = tuple(f"{_HERE}_kernels.py::test_sums_are_those_of_what_is_formed[{pair}-unit]" for pair in _PAIRS)
-_FIRST = tuple(f"{_HERE}_kernels.py::test_the_first_program_is_what_is_formed[{pair}]" for pair in _PAIRS)
-_SERVED = tuple(f"{_HERE}.py::test_served_rows_are_the_ordinary_ones[{family}]" for family in ("own", "unit"))
-_OUTSIDE = (f"{_HERE}.py::test_rows_outside_are_not_served",)
-_DIRECT = (f"{_HERE}.py::test_the_distance_of_a_class_that_dominates_is_formed_directly",)
+_OWN = tuple(f"{_HERE}_kernels.py::test_sums_are_those_of_what_is_formed[{pair}-own-compiled]" for pair in _PAIRS)
+_UNIT = tuple(f"{_HERE}_kernels.py::test_sums_are_those_of_what_is_formed[{pair}-unit-compiled]" for pair in _PAIRS)
+_FIRST = tuple(f"{_HERE}_kernels.py::test_the_first_loop_is_what_is_formed[{pair}-compiled]" for pair in _PAIRS)
+_SERVED = tuple(f"{_HERE}.py::test_served_rows_are_the_ordinary_ones[{family}-compiled]" for family in ("own", "unit"))
+_OUTSIDE = (f"{_HERE}.py::test_rows_outside_are_not_served[compiled]",)
+_DIRECT = (f"{_HERE}.py::test_the_distance_of_a_class_that_dominates[compiled]",)
 _SAME = tuple(
-    f"{_HERE}_realized.py::test_numbers_are_those_without_a_compiler[{budgets}]"
+    f"{_HERE}_realized.py::test_numbers_are_those_that_are_formed[{budgets}]"
     for budgets in (
         "Budgets(loss=1e-05, probability=None, gradient=1e-05, kl=None, prediction=False, estimated=False)",
         "Budgets(loss=1e-05, probability=None, gradient=None, kl=None, prediction=True, estimated=False)",
@@ -98,7 +98,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "(here.r - other.r).abs() * cap + given.of_radii",
         "(here.r - other.r).abs() * cap",
         "radii are right to three roundings",
-        (f"{_HERE}_kernels.py::test_roundings_of_powers_and_radii",),
+        (f"{_HERE}_kernels.py::test_roundings_of_powers_and_radii[compiled]",),
     ),
     _kernel("matched-between", "found + between) *", "found) *", "the ends k are apart as well"),
     _kernel(
@@ -145,22 +145,22 @@ MUTANTS: tuple[Mutant, ...] = (
     _kernel("twist", "(2 * kappa - t * t) * t + q / 6", "(2 * kappa - t * t) * t", "the third moments of v_i + v_j"),
     _rows(
         "served-outside",
-        "served = self._wide.narrow & ~self.outside & (off",
-        "served = self._wide.narrow & (off",
+        "served = self.wide.narrow & ~self._outside & (off",
+        "served = self.wide.narrow & (off",
         "nothing is known of rows that overflow",
         _OUTSIDE,
     ),
     _rows(
         "served-narrow",
-        "served = self._wide.narrow & ~self.outside & (off",
-        "served = ~self.outside & (off",
+        "served = self.wide.narrow & ~self._outside & (off",
+        "served = ~self._outside & (off",
         "the proposition is for radii that are far from their rounding",
         _SERVED,
     ),
     _rows(
         "served-matched",
-        "served &= (between * mass <= NOTHING * losses[0]) & (between * others <= NOTHING * vectors[1].mean)",
-        "served &= between * mass <= NOTHING * losses[0]",
+        "served &= (between * mass <= NOTHING * found.losses[0]) &",
+        "served &= (between * mass <= NOTHING * found.losses[0]) |",
         "the widening is seen in the top class's movements",
         _SERVED,
     ),
@@ -172,26 +172,28 @@ MUTANTS: tuple[Mutant, ...] = (
         why="powers of inverses have roundings",
         kills=("tests/realizations/test_row_allowances.py::test_they_are_those_of_the_proposition[3]",),
     ),
-    _rows("raised", "raise_by = above(away + moved)", "raise_by = above(away)", "the mean is off as well"),
-    _rows(
-        "raised-moved",
-        "(_flat(moved) + raise_by * _flat(plain)) * _RAISED",
-        "_flat(moved) * _RAISED",
-        "what every distance is raised by",
+    _rows("raised", "return above(away + moved)", "return above(away)", "the mean is off as well"),
+    Mutant(
+        name="summed-raised-moved",
+        file="realizations/summed_compiled.py",
+        old="_flat(moved) + raise_by * _flat(plain) for",
+        new="_flat(moved) for",
+        why="what every distance is raised by",
+        kills=_OWN,
     ),
-    _rows("top-part", "* _RAISED + top * v_top**power", "* _RAISED", "the top class counts"),
+    _rows("top-part", "* _RAISED + self.top * self.of.at_top**power", "* _RAISED", "the top class counts"),
     _rows(
         "rough",
-        "rough = (self.peak > DOMINATES) | ~(",
-        "rough = torch.zeros_like(self.outside) & ~(",
+        "rough = ~(rho.off <= NARROW * (rho.top - rho.off)) & (of.peak <= MOST_MASS)",
+        "rough = of.peak < 0",
         "the distance of a class that is nearly the mean is all error",
         _DIRECT,
     ),
-    _rows("mass", "mass = torch.where(is_top, others, (others - pi_y) + self.peak)", "mass = others", "1 - pi_y"),
+    _rows("mass", "np.where(is_top, of.others, (of.others - of.target) + of.peak)", "of.others", "1 - pi_y"),
     Mutant(
         name="summed-served",
         file="contracts/centered_series.py",
-        old="inside &= self._sums.served.numpy(force=True)",
+        old="inside &= self._sums.served",
         new="pass",
         why="sums say which rows they serve",
         kills=_SERVED,

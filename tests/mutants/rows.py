@@ -57,15 +57,15 @@ def _distances(name: str, old: str, new: str, why: str, kills: tuple[str, ...] =
 MUTANTS: tuple[Mutant, ...] = (
     _numbers(
         "outside",
-        "return torch.where(outside, torch.inf, 2 * error + rounding)",
+        "return np.where(outside, np.inf, 2 * error + rounding)",
         "return 2 * error + rounding",
         "rows that were set to zero would be certified as such",
         _OUTSIDE,
     ),
     _rows(
         "outside-narrow",
-        "return self.widening.narrow & ~self.outside",
-        "return self.widening.narrow",
+        "return self._there(self.widening.narrow) & ~self.outside",
+        "return self._there(self.widening.narrow)",
         "rows that were set to zero would be certified as such",
         _OUTSIDE,
     ),
@@ -92,21 +92,21 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _numbers(
         "log-error-softmax",
-        "torch.inf, 2 * error + rounding)",
-        "torch.inf, 2 * error)",
+        "np.inf, 2 * error + rounding)",
+        "np.inf, 2 * error)",
         "the softmax of exact scores is rounded",
         (f"{_TESTS}test_scores_that_are_equal",),
     ),
     _numbers(
         "log-error-scores",
-        "torch.inf, 2 * error + rounding)",
-        "torch.inf, rounding)",
+        "np.inf, 2 * error + rounding)",
+        "np.inf, rounding)",
         "scores are not exact",
         (*_HEAD, *_SCORES),
     ),
     _rows(
         "own-moved",
-        "d.mul_(above(1.0, FEW)).add_(numbers.own[:, None])",
+        "d.mul_(above(1.0, FEW)).add_(self._column(numbers.own))",
         "d.mul_(above(1.0, FEW))",
         "the exact radius is not the computed one",
         _OWN,
@@ -148,7 +148,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _rows(
         "uniform-widening",
-        "d = self._gaps.mul(numbers.unit_factor[:, None]).add_(numbers.unit[:, None])",
+        "d = self._gaps.mul(self._column(numbers.unit_factor)).add_(self._column(numbers.unit))",
         "d = 1 * self._gaps",
         "the exact gap is not the computed one",
         _UNIT,
@@ -194,8 +194,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _widening(
         "over-s",
-        "per_k * torch.minimum(k_over_r, k_most / s_least)",
-        "per_k * torch.minimum(k_over_r, 1 / s_least)",
+        "per_k * np.minimum(k_over_r, k_most / s_least)",
+        "per_k * np.minimum(k_over_r, 1 / s_least)",
         "k/s is at most k over the least s",
     ),
     _widening(
@@ -206,8 +206,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _widening(
         "s-least",
-        "s_least = below(torch.sqrt((r_least * r_least * (1 - relative)).clamp_min(0) + nu * nu))",
-        "s_least = below(torch.sqrt(r_most * r_most + nu * nu))",
+        "s_least = below(np.sqrt(np.maximum(r_least * r_least * (1 - relative), 0.0) + nu * nu))",
+        "s_least = below(np.sqrt(r_most * r_most + nu * nu))",
         "powers of 1/s are largest at the smallest radius",
     ),
     _widening(
@@ -261,9 +261,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _distances(
         "distances-of-top",
-        "rough = (peak > DOMINATES) | ~(",
-        "rough = (peak > 2) & ~(",
-        "where one class has nearly all, its distance by squares is all error",
+        "rows = (~(off <= NARROW * direct)).nonzero()",
+        "rows = (off < 0).nonzero()",
+        "where one class has nearly all, its distance from the mean is all error",
         (f"{_OF_DISTANCES}test_the_top_class_of_a_saturated_row",),
     ),
     _distances(
@@ -313,8 +313,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _analytic(
         "any-length",
-        "outside = ~(feature_lengths(states) <= _LARGEST_LENGTH)",
-        "outside = ~(feature_lengths(states) <= torch.inf)",
+        "outside = ~((feature_lengths(states) if lengths is None else lengths) <= _LARGEST_LENGTH)",
+        "outside = ~((feature_lengths(states) if lengths is None else lengths) <= torch.inf)",
         "squares of such numbers overflow",
         ("tests/realizations/test_analytic.py::test_rows_that_overflow_are_unknown",),
     ),

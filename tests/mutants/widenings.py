@@ -39,8 +39,8 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
     (
         "over-s-square",
         _WIDE,
-        "torch.minimum(k_over_r, k_most / s_least) + constant / s_least",
-        "torch.minimum(k_over_r, k_most / s_least)",
+        "np.minimum(k_over_r, k_most / s_least) + constant / s_least",
+        "np.minimum(k_over_r, k_most / s_least)",
         "the square of the feature is rounded for every class",
         _CLASSES,
     ),
@@ -55,8 +55,8 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
     (
         "moved-power",
         _NUMBERS,
-        "wide.over_s / wide.s_least ** (self.order + 1))",
-        "wide.over_s / wide.s_least ** (self.order + 2))",
+        "wide.over_s / wide.s_least ** (self.order + 1), positive=True)",
+        "wide.over_s / wide.s_least ** (self.order + 2), positive=True)",
         "c/s^(n+3) is below the envelope",
         _OWN,
     ),
@@ -79,7 +79,7 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
     (
         "unit-moved",
         _ROWS,
-        ".add_(numbers.unit[:, None])\n        ordinary",
+        ".add_(self._column(numbers.unit))\n        ordinary",
         "\n        ordinary",
         "gaps are those of the exact radius",
         _UNIT,
@@ -119,8 +119,8 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
     (
         "softmax-twice",
         _NUMBERS,
-        "torch.inf, 2 * error + rounding)",
-        "torch.inf, error + rounding)",
+        "np.inf, 2 * error + rounding)",
+        "np.inf, error + rounding)",
         "a log-softmax moves by twice what scores move",
         _LOGS,
     ),
@@ -151,8 +151,8 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
     (
         "distance-top-mass",
         _DISTANCES,
-        "torch.exp(log_rest + error)",
-        "torch.exp(log_rest)",
+        "torch.exp(of.log_rest + error)",
+        "torch.exp(of.log_rest)",
         "the mass of the others is off",
         _RHO,
     ),

@@ -6,6 +6,7 @@ import torch
 from flint import arb, ctx
 
 import suffice as sf
+from suffice.numerics.arrays import quiet
 from suffice.realizations.analytic import computable
 from suffice.realizations.geometry_error import geometry_error
 from suffice.realizations.row_widening import row_widening
@@ -33,6 +34,7 @@ def test_the_exact_radii_are_within_it() -> None:
     assert seen > 200
 
 
+@quiet
 def test_no_class_has_more() -> None:
     """Of every kind of state: the largest of the class's own numbers, and no s that is smaller."""
     for states in [*many_states(100, queries=10), *(extreme_states(seed) for seed in range(20))]:

@@ -1,0 +1,337 @@
+"""Mutants of sums in passes, and of the choice of a vector (docs/theory, 6.13f and 6.13g)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_LOOPS, _FAMILY = "realizations/summed_arrays.py", "realizations/summed_arrays_family.py"
+_ROWS, _SERIES, _ARRAYS = "realizations/summed.py", "contracts/centered_series.py", "numerics/arrays.py"
+_HERE = "tests/realizations/test_summed"
+_PAIRS = ("DebyePair(order=2, envelope=None)", "DebyePair(order=3, envelope=None)")
+_OWN = tuple(f"{_HERE}_kernels.py::test_sums_are_those_of_what_is_formed[{pair}-own-numpy]" for pair in _PAIRS)
+_UNIT = tuple(f"{_HERE}_kernels.py::test_sums_are_those_of_what_is_formed[{pair}-unit-numpy]" for pair in _PAIRS)
+_FIRST = tuple(f"{_HERE}_kernels.py::test_the_first_loop_is_what_is_formed[{pair}-numpy]" for pair in _PAIRS)
+_ROUNDINGS = (f"{_HERE}_kernels.py::test_roundings_of_powers_and_radii[numpy]",)
+_DIRECT = (f"{_HERE}.py::test_the_distance_of_a_class_that_dominates[numpy]",)
+_CAP = (f"{_HERE}.py::test_the_cap_is_left_out_only_where_it_is_never_smaller[numpy]",)
+_LIBRARIES = "tests/numerics/test_arrays.py::test_"
+_NEAR = "tests/contracts/test_centered_series.py::test_"
+_DOUBT = (f"{_NEAR}movements_without_a_doubt", f"{_NEAR}the_nearer_vector_is_the_smaller_one")
+
+# name, file, old, new, why, tests
+_TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
+    ("bias", _LOOPS, "return op.add(share, of.c, out=share)", "return share", "biases are part of a score", _FIRST),
+    (
+        "score-error",
+        _LOOPS,
+        "score_most = np.maximum(op.most(scores), -op.least(scores))",
+        "score_most = op.most(scores)",
+        "either sign",
+        _FIRST,
+    ),
+    (
+        "delta-error",
+        _LOOPS,
+        "delta_most=np.maximum(op.most(delta), -op.least(delta))",
+        "delta_most=op.most(delta)",
+        "either sign",
+        _FIRST,
+    ),
+    (
+        "k-over-r",
+        _LOOPS,
+        "k_over_r = op.most(op.div(of.k, r, out=s))",
+        "k_over_r = op.least(op.div(of.k, r, out=s))",
+        "the largest quotient",
+        _FIRST,
+    ),
+    ("others", _LOOPS, "others=rest * peak", "others=rest", "a share of the mass", _FIRST),
+    (
+        "size",
+        _LOOPS,
+        "sizes = op.add(of.k, op.column(self._length), out=s)",
+        "sizes = op.add(of.k, 0 * op.column(self._length), out=s)",
+        "phi is a part of every vector",
+        _OWN,
+    ),
+    (
+        "size-mean",
+        _LOOPS,
+        "size_mean=op.total(self._pulls) + self._length * along",
+        "size_mean=0 * along",
+        "the mean is a vector as well",
+        _OWN,
+    ),
+    (
+        "distance-roundings",
+        _LOOPS,
+        "op.plus_product(squares, sizes, sizes, out=sizes, factor=given.gamma)",
+        "op.plus_product(squares, sizes, sizes, out=sizes, factor=0.0)",
+        "squares are as far off as their products",
+        _OWN,
+    ),
+    (
+        "distance-gap",
+        _LOOPS,
+        "rho = op.add(sizes, op.column(given.of_gap), out=sizes)",
+        "rho = sizes",
+        "the exact radius is another one",
+        _OWN,
+    ),
+    (
+        "distance-raised",
+        _LOOPS,
+        "op.add(rho, op.column(given.raise_by(distances)), out=rho)",
+        "pass",
+        "what every distance is raised by",
+        _OWN,
+    ),
+    (
+        "distance-top",
+        _LOOPS,
+        "op.most(rho), direct + off, off)",
+        "op.most(rho), direct, off)",
+        "roundings of the top class's vector",
+        _OWN,
+    ),
+    (
+        "rough",
+        _ROWS,
+        "rough = ~(rho.off <= NARROW * (rho.top - rho.off)) & (of.peak <= MOST_MASS)",
+        "rough = of.peak < 0",
+        "the distance of a class that is nearly the mean is all error",
+        _DIRECT,
+    ),
+    (
+        "spread",
+        _LOOPS,
+        "spread = op.sub(op.column(total), of.others, out=squares)",
+        "spread = op.sub(op.column(mine.others), of.others, out=squares)",
+        "the top class is one of the others",
+        _OWN,
+    ),
+    (
+        "own-widening",
+        _FAMILY,
+        "self._d = op.add(d, op.column(given.wider), out=d)\n\n    def _unit",
+        "self._d = d\n\n    def _unit",
+        "integrals end at the exact radius",
+        _OWN,
+    ),
+    (
+        "own-power",
+        _FAMILY,
+        "total, powers = op.add(inverse, power), op.mul(inverse, inverse)",
+        "total, powers = op.add(inverse, 0 * power), op.mul(inverse, inverse)",
+        "a sum of powers",
+        _OWN,
+    ),
+    (
+        "own-ratio",
+        _FAMILY,
+        "op.mul(a, op.column(given.ratio), out=a)",
+        "op.mul(a, given.constant, out=a)",
+        "of the exact radius",
+        _OWN,
+    ),
+    (
+        "own-cap",
+        _FAMILY,
+        "op.mul(self._lengths, cap * _RAISED, out=total)",
+        "op.mul(self._lengths, 0.5 * cap, out=total)",
+        "the integral of the cap",
+        _CAP,
+    ),
+    (
+        "unit-widening",
+        _FAMILY,
+        "self._d = op.add(d, op.column(given.wider), out=d)\n        self._at_r",
+        "self._d = d\n        self._at_r",
+        "gaps are those of the exact radius",
+        _UNIT,
+    ),
+    (
+        "unit-factor",
+        _FAMILY,
+        "d = op.mul(self._lengths, op.column(given.factor))",
+        "d = op.copy(self._lengths)",
+        "the sum of radii may be smaller",
+        _UNIT,
+    ),
+    (
+        "matched-widening",
+        _FAMILY,
+        "op.add(op.add(found, between, out=found), op.column(given.between), out=found)",
+        "op.add(found, between, out=found)",
+        "both ends move",
+        _OWN,
+    ),
+    (
+        "matched-between",
+        _FAMILY,
+        "op.add(op.add(found, between, out=found), op.column(given.between), out=found)",
+        "op.add(found, op.column(given.between), out=found)",
+        "the ends k are apart as well",
+        _OWN,
+    ),
+    (
+        "matched-radii",
+        _FAMILY,
+        "op.add(op.mul(capped, cap, out=capped), op.column(given.of_radii * _RAISED), out=capped)",
+        "op.mul(capped, cap, out=capped)",
+        "radii are right to three roundings",
+        _ROUNDINGS,
+    ),
+    (
+        "loss-third",
+        _FAMILY,
+        "return first, second, op.dot(weighted, square), largest",
+        "return first, second, second, largest",
+        "the third moment",
+        _OWN,
+    ),
+    ("a-max", _FAMILY, "self.a_max = op.most(a)", "self.a_max = 0 * self.a_y", "the largest ratio", _OWN),
+    (
+        "loss-slope",
+        _FAMILY,
+        "return op.dot(others, self._d) + op.total(others) * op.at(self._d, self._labels)",
+        "return op.dot(others, self._d)",
+        "the target moves as well",
+        _OWN,
+    ),
+    (
+        "margin-error",
+        _FAMILY,
+        "gaps = op.sub(op.column(-self._given.error), self._of.shifted)",
+        "gaps = op.sub(0.0, self._of.shifted)",
+        "log-probabilities are off by their error",
+        _OWN,
+    ),
+    (
+        "top-spread",
+        _FAMILY,
+        "op.dot(measured.spread, v) + numbers.peak * numbers.others * at_top",
+        "op.dot(measured.spread, v)",
+        "the top class counts",
+        _OWN,
+    ),
+    (
+        "top-mean",
+        _FAMILY,
+        "measured.arrays.dot(measured.others, self.v) + measured.numbers.peak * self.at_top",
+        "measured.arrays.dot(measured.others, self.v)",
+        "the top class counts",
+        _OWN,
+    ),
+    (
+        "ratio-first",
+        _FAMILY,
+        "return self._plain - 2 * self._weights.measured.arrays.dot(self._weights.doubled, self.v)",
+        "return self._plain",
+        "w_j is 1 - 2 pi_j",
+        _OWN,
+    ),
+    (
+        "ratio-second",
+        _FAMILY,
+        "self.mean * (2 * self._straight - self._plain) + bent",
+        "self.mean * (2 * self._straight) + bent",
+        "half of m_j has v_j V in it",
+        _OWN,
+    ),
+    (
+        "curvature",
+        _FAMILY,
+        "op.dot(measured.pi, op.absolute(kappa, out=kappa))",
+        "op.dot(measured.pi, kappa)",
+        "signs do not cancel",
+        _OWN,
+    ),
+    (
+        "twist",
+        _FAMILY,
+        "op.dot(pi, op.add(found, q, out=found))",
+        "op.dot(pi, found)",
+        "the third moments of v_i + v_j",
+        _OWN,
+    ),
+    (
+        "picked",
+        _FAMILY,
+        "op.put_rows(v, places, other.v)",
+        "pass",
+        "sums of one vector beside the largest of another",
+        (*_OWN, f"{_HERE}_arrays_family.py::test_some_rows_of_the_other_vector[own-numpy]"),
+    ),
+    (
+        "cap-left-out",
+        _ROWS,
+        "capped=own and self._capped",
+        "capped=False",
+        "an allowance without its cap is larger than what is formed",
+        _CAP,
+    ),
+    (
+        "nearer-vector",
+        _SERIES,
+        "if not self._both and (b * self._largest > self._without_doubt).any():",
+        "if False:",
+        "at large movements the other vector may have the smaller bound: its rejection is none",
+        _DOUBT,
+    ),
+    (
+        "nearer-doubt",
+        _SERIES,
+        "(farther - nearer) / (3 * (nearer + self.total * self.ratio))",
+        "(farther - nearer) / (0.3 * (nearer + self.total * self.ratio))",
+        "what grows with b is a multiple of both parts",
+        _DOUBT,
+    ),
+    (
+        "nearer-paper",
+        _SERIES,
+        "if (b * self._largest > self._without_paper).any():",
+        "if False:",
+        "the paper's bound may be the smallest",
+        _DOUBT,
+    ),
+    (
+        "nearer-deviations",
+        _SERIES,
+        "if (doubtful & self._usable & (reach <= _FARTHEST)).any():",
+        "if False:",
+        "total variation may be the smaller one of the other vector",
+        _DOUBT,
+    ),
+    (
+        "clamp-nan",
+        _ARRAYS,
+        "a = np.maximum(a, least, out=out)",
+        "a = np.fmax(a, least, out=out)",
+        "a row that is no number would be one",
+        (f"{_LIBRARIES}extremes_keep_what_is_no_number[numpy]",),
+    ),
+    (
+        "most-nan",
+        _ARRAYS,
+        "found: Scalars = np.maximum.reduce(a, axis=1)",
+        "found: Scalars = np.fmax.reduce(a, axis=1)",
+        "a row that is no number would be one",
+        (f"{_LIBRARIES}extremes_keep_what_is_no_number[numpy]",),
+    ),
+    (
+        "product-factor",
+        _ARRAYS,
+        "return torch.addcmul(a, b, c, value=factor, out=out)",
+        "return torch.addcmul(a, b, c, out=out)",
+        "the factor of a product",
+        (f"{_LIBRARIES}sums_of_products[torch]",),
+    ),
+)
+
+MUTANTS: tuple[Mutant, ...] = tuple(
+    Mutant(name=f"passes-{name}", file=file, old=old, new=new, why=why, kills=kills)
+    for name, file, old, new, why, kills in _TEXTS
+)
