@@ -129,6 +129,25 @@ def test_divergences_of_both_evaluators_agree(size: float) -> None:
         assert (found.kl <= reference.kl * (1 + 1.5 * head.roundings)).all()
 
 
+@pytest.mark.parametrize("target", [0, 1])
+def test_gaps_that_are_one_and_the_same(target: int) -> None:
+    """One tensor of bounds on differences, for the top class and for the target: whether these are one class or two."""
+    head = replace(_head(2.0, 0.1, -3.0), target=torch.tensor([target]))
+    far = _of(0.02, 0.5, 0.7)
+    given = replace(_even(1.0), to_target=far, to_top=far)
+    apart = replace(given, to_target=far.clone())
+    one, other = sf.centered_bounds(head, given), sf.centered_bounds(head, apart)
+    reference = centered_in_logs(head, given)
+    for name in NAMES:
+        assert getattr(one, name) == getattr(other, name)
+        assert getattr(one, name) >= getattr(reference, name)
+        assert getattr(one, name) <= getattr(reference, name) * (1 + 1.5 * head.roundings)
+    part = given[torch.tensor([0])]
+    assert part.to_target is part.to_top
+    part = apart[torch.tensor([0])]
+    assert part.to_target is not part.to_top
+
+
 def test_a_row_does_not_depend_on_the_others() -> None:
     """One with movements past 1 beside it, and one that is outside: the same to the last bit."""
     heads = [_head(0.3, 0.1, -2.0), _head(1.0, 0.1, 0.2), _head(600.0, 0.0, 1.0)]

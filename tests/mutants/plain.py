@@ -131,6 +131,13 @@ MUTANTS = (
         "bounds on differences grow with the factor",
         (f"{_HERE}test_multiples_are_those_of_scaled_allowances",),
     ),
+    _mutant(
+        "gaps-of-two-classes",
+        "unit.to_target is unit.to_top and torch.equal(head.target, self.top)",
+        "unit.to_target is unit.to_top",
+        "the loss has a sum over all classes but the target",
+        (f"{_HERE}test_gaps_that_are_one_and_the_same",),
+    ),
     _moved(
         "exclusive-by-difference",
         "return torch.sub(total, others, out=others).add_(peak).scatter_(1, top, total)",

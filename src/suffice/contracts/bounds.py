@@ -200,12 +200,15 @@ class Allowances:
         return self
 
     def __getitem__(self, rows: Int[Tensor, " rows"] | slice) -> Allowances:
-        """The allowances of some rows."""
+        """The allowances of some rows; gaps that are one and the same stay so."""
+        to_top = to_target = None if self.to_top is None else self.to_top[rows]
+        if self.to_target is not self.to_top:
+            to_target = None if self.to_target is None else self.to_target[rows]
         return Allowances(
             d=self.d[rows],
             a=self.a[rows],
-            to_target=None if self.to_target is None else self.to_target[rows],
-            to_top=None if self.to_top is None else self.to_top[rows],
+            to_target=to_target,
+            to_top=to_top,
             within=self.within,
         )
 
@@ -265,8 +268,8 @@ def grown(values: Tensor, factor: Float[Tensor, " queries"]) -> Tensor:
 class Bounds:
     """Bounds on loss error, probability TV and gradient error, and how much of the margin the errors could use up.
 
-    `kl` bounds the larger of KL(pi||P) and KL(P||pi), where that was asked for. `slow` is the smallest of those of the
-    gradient's bounds that may grow more slowly than the allowances do (docs/theory, 6.15a); None if that is not known.
+    `kl` bounds the larger of KL(pi||P) and KL(P||pi), where that was asked for. `slow` is not above any of those of
+    the gradient's bounds that may grow more slowly than the allowances do (docs/theory, 6.15a); None if none is known.
     """
 
     loss: Float[Tensor, " queries"]
@@ -290,12 +293,14 @@ class Bounds:
     def put(self, rows: Tensor, others: Bounds) -> Bounds:
         """The same with others in some rows."""
         kl = None if self.kl is None or others.kl is None else self.kl.index_put((rows,), others.kl)
+        slow = None if self.slow is None or others.slow is None else self.slow.index_put((rows,), others.slow)
         return Bounds(
             loss=self.loss.index_put((rows,), others.loss),
             probability=self.probability.index_put((rows,), others.probability),
             gradient=self.gradient.index_put((rows,), others.gradient),
             margin_use=self.margin_use.index_put((rows,), others.margin_use),
             kl=kl,
+            slow=slow,
         )
 
     @property

@@ -14,6 +14,7 @@ from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead, margin_use
 from suffice.contracts.centered_series import centered_series
 from suffice.contracts.conditioned import conditioned_bounds, conditioned_in_logs, log_loss_size, log_total_variation
 from suffice.contracts.divergence import log_divergence, returned
+from suffice.contracts.dominated import dominated_first
 from suffice.contracts.estimate import Scout
 from suffice.contracts.intervals import Intervals, log_fall, probability_intervals
 from suffice.contracts.plain import in_plain_arithmetic
@@ -35,7 +36,10 @@ def centered_bounds(head: SoftmaxHead, allowances: Allowances) -> Bounds:
 
 
 def _along(head: SoftmaxHead, unit: Allowances, b: Tensor, names: frozenset[str] | None = None) -> Bounds:
-    return in_plain_arithmetic(head, unit, centered_in_logs, never_above=conditioned_bounds, factor=b, names=names)
+    def whole(head: SoftmaxHead, unit: Allowances, b: Tensor) -> Bounds:
+        return in_plain_arithmetic(head, unit, centered_in_logs, never_above=conditioned_bounds, factor=b, names=names)
+
+    return dominated_first(head, unit, b, names, whole)
 
 
 def centered_in_logs(head: SoftmaxHead, allowances: Allowances) -> Bounds:

@@ -176,11 +176,12 @@ class _Plain:
         head, unit, weights = self.head, self.unit, self.weights
         assert head.distances is not None
         self.slow = True
-        to_target = self._each(towards(unit.d, unit.to_target, head.target, self.space("v", unit.d)))
-        self.largest = torch.maximum(self.largest, to_target.amax(dim=1))
-        self.size = torch.minimum(self.size, to_target.expm1_().mul_(weights.others).sum(dim=1))
-        away = (self.size + self.mass) / (1 + self.size)
-        a_max = self._times(without(unit.a, head.target, 0.0).amax(dim=1))
+        # where the target is the top class in every row, and the gaps are the same, so are the sums
+        together = unit.to_top is not None and unit.to_target is unit.to_top and torch.equal(head.target, self.top)
+        if not together:
+            to_target = self._each(towards(unit.d, unit.to_target, head.target, self.space("v", unit.d)))
+            self.largest = torch.maximum(self.largest, to_target.amax(dim=1))
+            self.size = torch.minimum(self.size, to_target.expm1_().mul_(weights.others).sum(dim=1))
         to_top = self._each(towards(unit.d, unit.to_top, self.top, self.space("v", unit.d)))
         t_max = to_top.amax(dim=1)
         self.largest = torch.maximum(self.largest, t_max)
@@ -192,6 +193,10 @@ class _Plain:
         if unit.to_top is not None:
             moved.append(self._moved(to_top, t_max, deviation=names is None or "probability" in names))
             self.tv = torch.minimum(self.tv, torch.minimum(torch.tanh(t_max / 2), moved[1].deviation))
+        if together:
+            self.size = torch.minimum(self.size, moved[1].total)
+        away = (self.size + self.mass) / (1 + self.size)
+        a_max = self._times(without(unit.a, head.target, 0.0).amax(dim=1))
         for each in moved:
             assert each.redistributed is not None
             upper = self._times(each.upper)

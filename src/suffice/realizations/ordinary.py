@@ -224,7 +224,9 @@ class OrdinaryRows:
         """Bounds towards the target and the top class; not ordinary where the widening is seen in their means."""
         d, pi, ordinary, wider = plain.allowances.d, self._softmax[1], plain.ordinary, self._there(between)
         found = []
-        for index in (self.states.labels, top):
+        # where the target is the top class everywhere, both are one
+        same = torch.equal(self.states.labels, top)
+        for index in (top,) if same else (self.states.labels, top):
             movement = apart(index).mul_(above(1.0, FEW)).add_(wider[:, None])
             torch.minimum(movement, d + at_class(d, index)[:, None], out=movement)
             movement.scatter_(1, index[:, None], 0.0)
@@ -232,7 +234,7 @@ class OrdinaryRows:
             ordinary = ordinary & (wider * mass <= NOTHING * dots(pi, movement))
             found.append(movement)
         return Placed(
-            allowances=replace(plain.allowances, to_target=found[0], to_top=found[1], within=True), ordinary=ordinary
+            allowances=replace(plain.allowances, to_target=found[0], to_top=found[-1], within=True), ordinary=ordinary
         )
 
 
