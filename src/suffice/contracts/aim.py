@@ -116,12 +116,12 @@ def _given(sums: DominatedSums, log_pi: Tensor, limits: _Limits) -> _Given:
     assert limit is not None
     space, arrays = kept_space(), TorchArrays(log_pi.device)
     t = space("aim-t", sums.t, torch.float32).copy_(sums.t)
-    logs = torch.sub(log_pi, arrays.column(np.log(limit)), out=space("aim-logs", t))
+    logs = space("aim-logs", t).copy_(log_pi).sub_(arrays.column(np.log(limit)).to(t))
     arrays.put(logs, sums.top, -math.inf)
     rho = a = None
     if limits.gradient is not None:
         rho = space("aim-rho", t).copy_(sums.rho)
-        a = torch.add(sums.unit.a, arrays.column(sums.a_top), out=space("aim-a", t))
+        a = space("aim-a", t).copy_(sums.unit.a).add_(arrays.column(sums.a_top).to(t))
     loss = None if limits.loss is None else limit / limits.loss
     return _Given(t, logs, rho, a, sums.mass / limit, sums.rho_mean / limit, loss, arrays, space)
 

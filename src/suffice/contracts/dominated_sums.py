@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from suffice.contracts.bounds import Allowances, SoftmaxHead
-from suffice.contracts.moved import towards
+from suffice.contracts.moved import expm1_of, towards
 from suffice.contracts.space import kept_space
 from suffice.numerics.arrays import Places, Scalars, TorchArrays
 
@@ -88,7 +88,7 @@ class DominatedSums:
     def at(self, b: Float[Tensor, " queries"]) -> Sums:
         """The sums at b with movements t_j towards the top class."""
         p, a, arrays = self.others, self.unit.a, self._arrays
-        x = torch.mul(self.t, b[:, None], out=self._space("v", p)).expm1_()
+        x = expm1_of(torch.mul(self.t, b[:, None], out=self._space("v", p)))
         moved = torch.mul(p, x, out=self._space("weighted", p))
         size, redistributed = arrays.total(moved), arrays.dot(moved, self.rho)
         z = x.add_(1).reciprocal_()
@@ -103,7 +103,7 @@ class DominatedSums:
         """The same with the d_j themselves, of some rows; that of the top class is not 0."""
         arrays, factor = self._arrays, b.numpy(force=True)
         p, a, rho, v = (arrays.rows(each, rows) for each in (self.others, self.unit.a, self.rho, self.unit.d))
-        x = v.mul_(b[:, None]).expm1_()
+        x = expm1_of(v.mul_(b[:, None]))
         moved = p * x
         grown = np.expm1(factor * self.d_top[rows])
         redistributed = arrays.dot(moved, rho) + self.peak[rows] * grown * self.rho_top[rows]

@@ -15,7 +15,7 @@ from torch import Tensor
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.divergence import divergence, pairwise, returned
 from suffice.contracts.geometry import bounds_of_largest, geometry_bounds
-from suffice.contracts.moved import Moved, moved_by, towards, weights_of
+from suffice.contracts.moved import Moved, expm1_of, moved_by, towards, weights_of
 from suffice.contracts.space import kept_space
 from suffice.numerics.records import joined as one_after_another
 from suffice.numerics.softmax import at_class, without
@@ -181,7 +181,7 @@ class _Plain:
         if not together:
             to_target = self._each(towards(unit.d, unit.to_target, head.target, self.space("v", unit.d)))
             self.largest = torch.maximum(self.largest, to_target.amax(dim=1))
-            self.size = torch.minimum(self.size, to_target.expm1_().mul_(weights.others).sum(dim=1))
+            self.size = torch.minimum(self.size, expm1_of(to_target).mul_(weights.others).sum(dim=1))
         to_top = self._each(towards(unit.d, unit.to_top, self.top, self.space("v", unit.d)))
         t_max = to_top.amax(dim=1)
         self.largest = torch.maximum(self.largest, t_max)
