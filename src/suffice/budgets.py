@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -136,7 +138,7 @@ class Budgets:
 def accepts(shares: dict[str, Tensor]) -> Bool[Tensor, " queries"]:
     """Whether every budget is met: bound <= budget, and strictly less than the margin for prediction. NaN never is."""
     met = [share < 1 if name == "prediction" else share <= 1 for name, share in shares.items()]
-    return torch.stack(met).all(dim=0)
+    return reduce(operator.and_, met)
 
 
 def _values(name: str, value: object) -> Tensor:

@@ -179,6 +179,9 @@ class States:
             raise ValueError("Expected at least one state, but got none")
         keep_pages()
         rows = times * self.chunk
+        if rows >= len(self):
+            yield self
+            return
         for start in range(0, len(self), rows):
             yield self[start : start + rows]
 

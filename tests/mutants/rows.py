@@ -81,7 +81,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "error = above(moved + formula + (_U * score + 4 * _TINY), FEW)",
         "error = above(moved + (_U * score + 4 * _TINY), FEW)",
         "the difference of potentials is rounded",
-        tuple(f"{_TESTS}test_scores_that_are_all_formula[{order}]" for order in (2, 4, 6)),
+        ("tests/realizations/test_row_allowances.py::test_they_are_those_of_the_proposition[2]",),
     ),
     _numbers(
         "score-bias",
@@ -106,7 +106,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _rows(
         "own-moved",
-        "d.mul_(above(1.0, FEW)).add_(self._column(numbers.own))",
+        "d.mul_(above(1.0, FEW)).add_(self._column(numbers.own_apart))",
         "d.mul_(above(1.0, FEW))",
         "the exact radius is not the computed one",
         _OWN,
@@ -127,9 +127,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _rows(
         "own-integral",
-        "total = inverse + power if total is None else total.mul_(inverse).add_(power)",
-        "total = inverse if total is None else total.mul_(inverse).add_(power)",
-        "leaves out a power of 1/s(k): d is a part of the integral",
+        "d = (at_r - at_k).abs_()",
+        "d = 0.5 * (at_r - at_k).abs_()",
+        "d is the whole integral",
         _OWN,
     ),
     _rows(
@@ -148,21 +148,21 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _rows(
         "uniform-widening",
-        "d = self._gaps.mul(self._column(numbers.unit_factor)).add_(self._column(numbers.unit))",
-        "d = 1 * self._gaps",
+        "d = self._gaps + self._column(numbers.unit)",
+        "d = 0.5 * self._gaps",
         "the exact gap is not the computed one",
         _UNIT,
     ),
     _numbers(
         "matched-own",
-        "return above(2 * (self.moved + rounding))",
-        "return 0 * rounding",
+        "return above(2 * self.own_apart)",
+        "return 0 * self.own_apart",
         "both radii are known to their intervals only",
         _OWN,
     ),
     _numbers(
         "matched-uniform",
-        "return above(self.wide.over_r + 16 * _U * self.wide.r_most)",
+        "return above(self.wide.over_r + 32 * _U * self.wide.r_most)",
         "return 0 * self.wide.over_r",
         "both radii are known to their intervals only",
         _UNIT,
@@ -201,13 +201,13 @@ MUTANTS: tuple[Mutant, ...] = (
     _widening(
         "relative",
         "relative = above(over_r / r_least)",
-        "relative = above(over_r / r_most)",
+        "relative = above(over_r / (k_most + length))",
         "of the smallest radius it is the most",
     ),
     _widening(
         "s-least",
         "s_least = below(np.sqrt(np.maximum(r_least * r_least * (1 - relative), 0.0) + nu * nu))",
-        "s_least = below(np.sqrt(r_most * r_most + nu * nu))",
+        "s_least = below(np.sqrt((k_most + length) ** 2 + nu * nu))",
         "powers of 1/s are largest at the smallest radius",
     ),
     _widening(
@@ -233,8 +233,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _distances(
         "distances-gap",
-        "value=gamma).add_(of_gap[:, None])",
-        "value=gamma)",
+        "(sizes.beyond + mean) ** 2 + of_gap)",
+        "(sizes.beyond + mean) ** 2)",
         "the squared radius is that of a vector that is a little longer or shorter",
         (f"{_OF_DISTANCES}test_radii_that_are_not_those_of_the_vectors",),
     ),

@@ -12,8 +12,12 @@ __all__ = ["MUTANTS"]
 _WIDE, _ROWS = "realizations/row_widening.py", "realizations/ordinary.py"
 _NUMBERS = "realizations/row_allowances.py"
 _DISTANCES = "realizations/ordinary_distances.py"
+_OF_SIZES = "tests/realizations/test_ordinary_distances.py::test_"
+_SIZES = (f"{_OF_SIZES}sizes_are_above_those_of_every_class",)
+_SQUARES = (f"{_OF_SIZES}raised_squares_are_above_the_roundings_of_every_class",)
+_EXTREMES = ("tests/realizations/test_row_allowances.py::test_no_score_and_no_difference_is_larger",)
 _CLASSES = ("tests/realizations/test_row_widening.py::test_no_class_has_more",)
-_OWN, _MATCHED, _LOGS, _UNIT, _RHO, _LARGE, _NOTHING = (
+_OWN, _MATCHED, _LOGS, _UNIT, _RHO, _NOTHING = (
     (f"tests/realizations/test_ordinary_widenings.py::test_{name}",)
     for name in (
         "own_allowances",
@@ -21,7 +25,6 @@ _OWN, _MATCHED, _LOGS, _UNIT, _RHO, _LARGE, _NOTHING = (
         "log_probabilities",
         "the_unit_family",
         "distances",
-        "allowances_at_the_ends_of_the_range",
         "a_distance_of_the_top_class_that_underflows",
     )
 )
@@ -50,7 +53,7 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
         "_LEAST, _LARGEST = 1e-50, 1e40",
         "_LEAST, _LARGEST = 1e-50, 1e50",
         "the seventh power of a radius of 1e45 is infinite, and what moves over it nothing",
-        _LARGE,
+        ("tests/realizations/test_row_widening.py::test_what_is_not_narrow",),
     ),
     (
         "moved-power",
@@ -69,42 +72,130 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
         _OWN,
     ),
     (
+        "k-over-r",
+        _WIDE,
+        "k_over_r = above((1 + length / r_least) * (1 + 3 * _NARROW))",
+        "k_over_r = above((1 + 0 * length / r_least) * (1 + 3 * _NARROW))",
+        "a concentration is as far from its radius as |phi|",
+        _CLASSES,
+    ),
+    (
+        "r-most",
+        _WIDE,
+        "r_most=above((k_most + length) * (1 + 3 * _NARROW))",
+        "r_most=above((k_most + 0 * length) * (1 + 3 * _NARROW))",
+        "a radius is as far from its concentration as |phi|",
+        _CLASSES,
+    ),
+    (
+        "score-bias",
+        _NUMBERS,
+        "score = above(steepest * delta + np.abs(self.bank.biases.numpy(force=True)).max())",
+        "score = above(steepest * delta)",
+        "biases are part of a score",
+        _EXTREMES,
+    ),
+    (
+        "score-bias-sign",
+        _NUMBERS,
+        "np.abs(self.bank.biases.numpy(force=True)).max()",
+        "self.bank.biases.numpy(force=True).max()",
+        "either sign",
+        _EXTREMES,
+    ),
+    (
+        "score-steepest",
+        _NUMBERS,
+        "score = above(steepest * delta + ",
+        "score = above(0.1 * steepest * delta + ",
+        "the potential grows as fast as its argument",
+        _EXTREMES,
+    ),
+    (
+        "delta-length",
+        _NUMBERS,
+        "delta = above(self.wide.length + self.wide.over_r)",
+        "delta = above(0.5 * self.wide.length + self.wide.over_r)",
+        "a radius may be as far from its concentration as |phi|",
+        _EXTREMES,
+    ),
+    (
+        "slope-most",
+        _DISTANCES,
+        "slope = above((1 + 2 * _U * first) / (nu + s) + ",
+        "slope = above((0.9 + 2 * _U * first) / (nu + s) + ",
+        "the largest slope is that at the least radius",
+        _SIZES,
+    ),
+    (
+        "size-most-length",
+        _DISTANCES,
+        "beyond = above(slope * (2 * wide.length + wide.over_r))",
+        "beyond = above(slope * (1.5 * wide.length + wide.over_r))",
+        "k + |phi| is as far from r as 2 |phi|",
+        _SIZES,
+    ),
+    (
+        "size-most-radius",
+        _DISTANCES,
+        "along = x / (nu + np.sqrt(x * x + nu * nu)) + ",
+        "along = s / (nu + np.sqrt(s * s + nu * nu)) + ",
+        "the longest vector is that of the largest radius",
+        _SIZES,
+    ),
+    (
+        "raised-squares",
+        _DISTANCES,
+        "1.25 * gamma * (sizes.beyond + mean) ** 2",
+        "0.8 * gamma * (sizes.beyond + mean) ** 2",
+        "roundings are as large as the products of sizes",
+        _SQUARES,
+    ),
+    (
+        "raised-squares-mean",
+        _DISTANCES,
+        "1.25 * gamma * (sizes.beyond + mean) ** 2",
+        "1.25 * gamma * (sizes.beyond + 0 * mean) ** 2",
+        "the mean is a vector as well",
+        _SQUARES,
+    ),
+    (
         "unit-shorter",
         _NUMBERS,
-        "return above(1 + 2 * self.wide.relative, FEW)",
-        "return above(1 + 0 * self.wide.relative, FEW)",
+        "(2 * wide.relative + FEW * _U) * (wide.length",
+        "(FEW * _U) * (wide.length",
         "k + r of the exact radius may be smaller",
         _UNIT,
     ),
     (
         "unit-moved",
         _ROWS,
-        ".add_(self._column(numbers.unit))\n        ordinary",
-        "\n        ordinary",
+        "d = self._gaps + self._column(numbers.unit)",
+        "d = 1 * self._gaps",
         "gaps are those of the exact radius",
         _UNIT,
     ),
     (
         "matched-once",
         _NUMBERS,
-        "return above(2 * (self.moved + rounding))",
-        "return above(0.5 * (self.moved + rounding))",
+        "return above(2 * self.own_apart)",
+        "return above(0.5 * self.own_apart)",
         "both radii are off",
         _MATCHED,
     ),
     (
         "matched-moved",
         _NUMBERS,
-        "return above(2 * (self.moved + rounding))",
-        "return above(2 * rounding)",
+        "return above(self.moved + rounding, 2)",
+        "return above(rounding, 2)",
         "radii are not the exact ones",
         _MATCHED,
     ),
     (
         "matched-unit",
         _NUMBERS,
-        "return above(self.wide.over_r + 16 * _U * self.wide.r_most)",
-        "return above(16 * _U * self.wide.r_most)",
+        "return above(self.wide.over_r + 32 * _U * self.wide.r_most)",
+        "return above(32 * _U * self.wide.r_most)",
         "radii are not the exact ones",
         _UNIT,
     ),
@@ -130,7 +221,7 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
         "rho.add_(above(away + moved)[:, None])",
         "rho.add_(above(moved)[:, None])",
         "the exact slope is another",
-        _RHO,
+        (f"{_OF_SIZES}a_vector_and_the_mean_move_apart",),
     ),
     (
         "distance-mean",

@@ -99,17 +99,30 @@ def test_places(op: Arrays) -> None:
 
 
 @BOTH
+def test_lines_and_steps_of_horner(op: Arrays) -> None:
+    a, b = _given(op), _given(op, 1)
+    wanted = 3.0 * _plain(a) - 0.75
+    found = op.line(a, 3.0, -0.75)
+    assert np.allclose(_plain(found), wanted, rtol=1e-15, atol=1e-15)
+    step = _plain(found) * _plain(b) + 0.5
+    assert op.product_plus(0.5, found, b, out=found) is found
+    assert np.allclose(_plain(found), step, rtol=1e-14, atol=1e-14)
+
+
+@BOTH
 def test_some_rows(op: Arrays) -> None:
     a, b, rows = _given(op), _given(op, 1), np.array([3, 0])
     part = op.rows(a, rows)
     assert np.array_equal(_plain(part), _plain(a)[rows])
     op.put(part, np.array([0, 0]), 7.0)
     assert not (op.at(a, np.zeros(5, dtype=np.int64)) == 7).any()
-    wanted = _plain(a).copy()
+    before, second = _plain(a).copy(), np.isin(np.arange(5), rows)
+    wanted = before.copy()
     wanted[rows] = _plain(b)[rows]
-    op.put_rows(a, rows, b)
-    assert np.array_equal(_plain(a), wanted)
-    assert torch.equal(op.tensor(a), torch.from_numpy(wanted))
+    found = op.either(a, b, second)
+    assert np.array_equal(_plain(found), wanted)
+    assert torch.equal(op.tensor(found), torch.from_numpy(wanted))
+    assert np.array_equal(_plain(a), before)
 
 
 def test_which_library(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,11 +12,14 @@ from flint import arb, ctx
 from torch import Tensor
 
 import suffice as sf
+from suffice.numerics.arrays import Scalars
+from suffice.numerics.compensated import squared_radius
 from suffice.pairs import ladder
-from suffice.realizations.analytic import realize_contrastive
+from suffice.realizations.analytic import computable, realize_contrastive
 from suffice.realizations.ordinary import ordinary_rows
-from suffice.realizations.ordinary_distances import ordinary_distances
+from suffice.realizations.ordinary_distances import ordinary_distances, raised_squares, sizes_of
 from suffice.realizations.row_widening import RowWidening, row_widening
+from tests.attacks.extremes import extreme_states
 from tests.support.ordinary import exact_distances, ordinary_states, shaken_cases
 
 
@@ -149,3 +152,85 @@ def test_they_are_those_of_classes() -> None:
         assert made is not None
         rows = made.narrow
         torch.testing.assert_close(made.distances[rows], realized._each.distances[rows], rtol=1e-7, atol=1e-12)
+
+
+def _narrow_rows(order: int) -> Iterator[tuple[sf.States, RowWidening, Scalars, Scalars, Scalars]]:
+    """States with narrow rows, their widening, slopes, k + |phi| and radii."""
+    for states in [*(ordinary_states(seed) for seed in range(20)), *(extreme_states(seed) for seed in range(20))]:
+        inside, _ = computable(states)
+        geometry = inside.geometry()
+        wide = row_widening(inside, geometry)
+        rows = torch.from_numpy(wide.narrow).nonzero().squeeze(1)
+        if inside.bank.nu < 2 or not len(rows):
+            continue
+        geometry, wide = geometry[rows], row_widening(inside[rows], geometry[rows])
+        s = (squared_radius(geometry.concentrations, geometry.squared_gaps) + geometry.nu**2).sqrt()
+        slopes = ladder.slope_from_radii(order, geometry.nu, s, 1 / s).numpy()
+        ends = geometry.concentrations.numpy() + wide.length[:, None]
+        yield inside[rows], wide, slopes, ends, geometry.radii.numpy()
+
+
+@pytest.mark.parametrize("order", [1, 2, 6])
+def test_sizes_are_above_those_of_every_class(order: int) -> None:
+    """And not by much where every class is alike."""
+    seen, tight = 0, 0
+    for states, wide, slopes, ends, radii in _narrow_rows(order):
+        found = sizes_of(states.bank.nu, order, wide)
+        assert (found.slope >= slopes.max(axis=1)).all()
+        assert (found.size >= (slopes * ends).max(axis=1)).all()
+        assert (found.beyond >= (slopes * (ends - radii)).max(axis=1)).all()
+        seen += len(slopes)
+        tight += int((found.size <= 2 * (slopes * ends).max(axis=1)).sum())
+    assert seen > 50
+    assert tight > seen / 5
+    # phi along the direction of a class of the largest concentration, and against it; the series counts at small nu
+    for dim, sign in ((6, 1.0), (6, -1.0), (64, 1.0), (64, -1.0)):
+        eye = torch.eye(dim, dtype=torch.float64)
+        states = sf.States(sf.ClassBank(eye[:2], [4.0, 4.0]), sign * 3.0 * eye[:1], [0], 1.0)
+        geometry, nu = states.geometry(), dim / 2 - 1
+        s = torch.hypot(geometry.radii, torch.full_like(geometry.radii, nu))
+        found = sizes_of(nu, order, row_widening(states, geometry))
+        slopes = ladder.slope_from_radii(order, nu, s, 1 / s).numpy()
+        assert (found.slope >= slopes.max(axis=1)).all()
+        assert (found.size >= (slopes * 7.0).max(axis=1)).all()
+        assert (found.beyond >= (slopes * (7.0 - geometry.radii.numpy())).max(axis=1)).all()
+
+
+def test_raised_squares_are_above_the_roundings_of_every_class() -> None:
+    """With a gamma that is seen, and close to them where the radius is nothing beside |phi|."""
+    least = np.inf
+    for states, wide, slopes, ends, radii in _narrow_rows(2):
+        sizes, gamma = sizes_of(states.bank.nu, 2, wide), 0.1
+        for share in (0.0, 0.5, 1.0):
+            mean = share * sizes.size
+            raised = raised_squares(gamma, wide, sizes, mean)[:, None] + 5 * gamma * (slopes * radii) ** 2
+            needed = gamma * (slopes * ends + mean[:, None]) ** 2
+            assert (raised >= needed).all()
+            least = min(least, (raised / needed).min())
+    assert least < 1.3
+
+
+def test_a_vector_and_the_mean_move_apart() -> None:
+    """Two vectors in one direction, of which one is longer than computed and the other, which is the mean, shorter."""
+    eye = torch.eye(16, dtype=torch.float64)
+    bank = sf.ClassBank(eye[[0, 0]], [1e3, 1.1e3], [3.0, 0.0])
+    states = sf.States(bank, 2 * eye[:1], [0], 1.0)
+    geometry, head = states.geometry(), realize_contrastive(states, sf.DebyePair()).head()
+    assert 0.9 < head.pi.max().item() < 0.99
+    s = torch.hypot(geometry.radii, torch.full_like(geometry.radii, geometry.nu))
+    wide, over_s = row_widening(states, geometry), 1.0
+
+    def distances(at: Tensor, off: float) -> float:
+        slopes = ladder.slope_from_radii(2, geometry.nu, at, 1 / at)
+        here = replace(wide, over_s=np.full(1, off), s_least=wide.s_least - 2 * off)
+        found = ordinary_distances(states, geometry, 2, here, slopes, head)
+        return found[0, 1 - int(head.top)].item()
+
+    signs = torch.ones_like(s).scatter(1, head.top[:, None], -1.0)
+    plain = distances(s, 0.0)
+    for sign in (signs, -signs):
+        assert distances(s + over_s * sign, 0.0) <= distances(s, over_s)
+    # by more than one of them moves
+    alone = torch.where(signs > 0, s, s + over_s)
+    farthest = max(distances(s + over_s * sign, 0.0) for sign in (signs, -signs))
+    assert farthest - plain > 1.5 * abs(distances(alone, 0.0) - plain)

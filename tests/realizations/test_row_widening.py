@@ -30,6 +30,7 @@ def test_the_exact_radii_are_within_it() -> None:
                 assert off <= arb(wide.over_r.item()) * r
                 assert off <= arb(wide.over_s.item()) * (nu * nu + r * r).sqrt()
                 assert arb(wide.s_least.item()) <= (nu * nu + r * r).sqrt()
+                assert r <= arb(wide.r_most.item())
                 seen += bool(wide.narrow)
     assert seen > 200
 
@@ -50,6 +51,7 @@ def test_no_class_has_more() -> None:
         assert (of_gap <= wide.over_s[:, None] * s_r)[rows].all()
         assert (of_gap <= wide.relative[:, None] * low**2)[rows].all()
         assert (wide.s_least[:, None] <= s_r * (1 + 1e-11))[rows].all()
+        assert (wide.r_most[:, None] >= off.high.numpy(force=True))[rows].all()
         lengths = (inside.features / inside.temperature[:, None]).norm(dim=1).numpy(force=True)
         assert (wide.length[rows] >= lengths[rows]).all()
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,6 +14,7 @@ import suffice as sf
 import suffice.realizations.ordinary_distances as formed_module
 import suffice.realizations.summed as module
 from suffice.contracts.centered_series import CenteredSeries
+from suffice.realizations.row_allowances import RowAllowances
 from tests.support.ordinary import ordinary_states
 from tests.support.summed import as_they_stand, both_rows, formed_sums, in_every_way, there
 
@@ -138,9 +141,50 @@ def test_the_cap_is_left_out_only_where_it_is_never_smaller(loops: str) -> None:
         seen |= {summed._capped}
         for name in ("a_max", "a_y", "ratio"):
             assert torch.allclose(there(getattr(found, name)), getattr(wanted, name), rtol=1e-12, atol=0), factor
+        # differences of two integrals are right to what they are raised by
+        off = summed._numbers.own_matched.max()
         for ours, theirs in zip(found.vectors, wanted.vectors, strict=True):
-            assert torch.allclose(there(ours.mean), theirs.mean, rtol=1e-12, atol=0), factor
+            assert torch.allclose(there(ours.mean), theirs.mean, rtol=1e-12, atol=off), factor
     assert seen == {True, False}
+
+
+@in_every_way
+def test_ratios_that_vanish_are_raised(loops: str) -> None:
+    """r/s^8 at radii of 1e39 is below the normal numbers, and no allowance is."""
+    states = ordinary_states(3)
+    bank = sf.ClassBank(states.bank.directions, torch.full_like(states.bank.concentrations, 1e39))
+    far = sf.States(bank, 1e38 * states.features, states.labels, states.temperature)
+    for order, vanishing in ((6, True), (2, False)):
+        summed, formed = both_rows(far, sf.DebyePair(order=order), loops)
+        found, (wanted, _, _) = summed.own._sums, formed_sums(formed, own=True)
+        assert summed._vanishing == vanishing
+        assert bool((there(found.a_max) >= torch.finfo(torch.float64).tiny).all())
+        assert torch.allclose(there(found.a_max), there(wanted.a_max), rtol=1e-12, atol=0)
+
+
+@in_every_way
+def test_predictions_by_the_least_gap(loops: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That between the two best log-probabilities, past an error of both that is seen."""
+    monkeypatch.setattr(RowAllowances, "log_error", lambda _, outside: np.full(len(outside), 0.05))
+    seen = 0
+    for seed in range(20):
+        summed, formed = both_rows(ordinary_states(seed), sf.DebyePair(), loops)
+        margin_use: Any = summed.own._sums.margin_use
+        family = margin_use.args[-1]
+        with np.errstate(all="ignore"):
+            least, share = there(family.least_gap()), there(family.largest_share())
+        log_pi, top, rows = formed.head.log_probabilities, formed.head.top, formed.narrow
+        best = log_pi.topk(2, dim=1).values
+        wanted = (best[:, 0] - best[:, 1] - 0.1).clamp_min(0)
+        assert torch.allclose(least[rows], wanted[rows], rtol=1e-9, atol=1e-10)
+        movement = formed.own_matched(top).allowances.to_top
+        assert movement is not None
+        gaps = (best[:, :1] - log_pi - 0.1).clamp_min(0).scatter(1, top[:, None], torch.inf)
+        # a gap that is nearly closed has no digits
+        clear = rows & (wanted > 1e-3)
+        assert torch.allclose(share[clear], (movement / gaps).amax(dim=1)[clear], rtol=1e-6, atol=0)
+        seen += int(clear.sum())
+    assert seen > 20
 
 
 def test_nothing_is_kept_in_a_circle() -> None:

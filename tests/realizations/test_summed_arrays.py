@@ -63,7 +63,7 @@ def test_a_row_that_overflows_is_no_number_and_spoils_no_other(arrays: object) -
     keep = [0, 2, 3]
     for ours, theirs in zip(found, plain, strict=True):
         assert np.allclose(ours[keep], theirs[keep], rtol=1e-13)
-    assert not np.isfinite(found.r_most[1])
+    assert not np.isfinite(found.r_least[1])
 
 
 def test_geometry_is_that_of_the_states() -> None:

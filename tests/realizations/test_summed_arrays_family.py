@@ -45,8 +45,8 @@ def test_some_rows_of_the_other_vector(own: bool, loops: str) -> None:
 def test_higher_moments_wait_until_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tolerance of small movements has no use for what is bent."""
     seen = []
-    kappa = ArrayVector._kappa
-    monkeypatch.setattr(ArrayVector, "_kappa", lambda self: seen.append(1) or kappa(self))
+    kappa = ArrayVector._kappa.func  # type: ignore[attr-defined]
+    monkeypatch.setattr(ArrayVector, "_kappa", property(lambda self: seen.append(1) or kappa(self)))
     every = [ordinary_states(seed) for seed in range(8)]
     for states in every:
         sf.tolerance(states, sf.Budgets(loss=1e-5, gradient=1e-5), sf.DebyePair())

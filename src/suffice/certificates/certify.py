@@ -171,13 +171,20 @@ def certify(
     parts, places, start = [], [], 0
     with undifferentiated(states, realization):
         for part in chunks_of(quick, states):
-            made, limits = quick.at(part), budgets[start : start + len(part)]
-            made.refuse(limits)
-            for rows, piece in made.pieces(limits, chosen):
-                parts.append(certify_realized(realization, piece, limits[rows], chosen))
+            for rows, found in _certified(realization, quick.at(part), budgets[start : start + len(part)], chosen):
+                parts.append(found)
                 places.append(rows + start)
             start += len(part)
-    return in_order(joined(parts, states=states, budgets=budgets), torch.cat(places))
+    return in_order(joined(parts, states=states, budgets=budgets), places)
+
+
+def _certified(
+    realization: Realization, made: Realized, budgets: Budgets, contract: Contract
+) -> list[tuple[Tensor, Certificate]]:
+    """The certificates of one chunk, of which nothing else is left when the next one is formed."""
+    made.refuse(budgets)
+    pieces = made.pieces(budgets, contract)
+    return [(rows, certify_realized(realization, piece, budgets[rows], contract)) for rows, piece in pieces]
 
 
 def certify_realized(realization: Realization, realized: Realized, budgets: Budgets, contract: Contract) -> Certificate:
@@ -185,7 +192,7 @@ def certify_realized(realization: Realization, realized: Realized, budgets: Budg
     realized = realized.asked(budgets)
     bounds = realized.bounds(contract)
     shares = budgets.shares(bounds)
-    worst = torch.stack(list(shares.values())).argmax(dim=0).numpy(force=True)
+    worst = np.stack([share.numpy(force=True) for share in shares.values()]).argmax(axis=0)
     certified = accepts(shares).numpy(force=True)
     return Certificate(
         loss=bounds.loss,

@@ -50,6 +50,14 @@ class Arrays(Protocol):
         """a + factor b; b may be `out`, and a may not."""
         ...
 
+    def product_plus(self, a: float, b: Each, c: Each, out: Each) -> Each:
+        """b c + a for a number a; b and c may be `out`."""
+        ...
+
+    def line(self, a: Each, factor: float, shift: float) -> Each:
+        """factor a + shift for numbers; a new array."""
+        ...
+
     def clamp(self, a: Each, least: float | None, most: float | None, out: Each) -> Each:
         """Between two numbers, either of which may be missing; NaN stays NaN."""
         ...
@@ -102,8 +110,8 @@ class Arrays(Protocol):
         """Some rows, copied."""
         ...
 
-    def put_rows(self, a: Each, rows: Places, others: Each) -> None:
-        """Write some rows: those of another array."""
+    def either(self, a: Each, b: Each, second: Flags) -> Each:
+        """Rows of b where it says so, and of a elsewhere; a new array."""
         ...
 
     def tensor(self, a: Each) -> Tensor:
@@ -137,6 +145,13 @@ class _NumPy:
     def plus_multiple(self, a: Each, factor: float, b: Each, out: Each = None) -> Each:
         out = np.multiply(b, factor, out=out)
         return np.add(out, a, out=out)
+
+    def product_plus(self, a: float, b: Each, c: Each, out: Each) -> Each:
+        return np.add(np.multiply(b, c, out=out), a, out=out)
+
+    def line(self, a: Each, factor: float, shift: float) -> Each:
+        out = np.multiply(a, factor)
+        return np.add(out, shift, out=out)
 
     def clamp(self, a: Each, least: float | None, most: float | None, out: Each) -> Each:
         if least is not None:
@@ -187,8 +202,8 @@ class _NumPy:
     def rows(self, a: Each, rows: Places) -> Each:
         return a[rows]
 
-    def put_rows(self, a: Each, rows: Places, others: Each) -> None:
-        a[rows] = others[rows]
+    def either(self, a: Each, b: Each, second: Flags) -> Each:
+        return np.where(second[:, None], b, a)
 
     def tensor(self, a: Each) -> Tensor:
         return torch.from_numpy(a)
@@ -216,6 +231,12 @@ class TorchArrays:
 
     def plus_multiple(self, a: Each, factor: float, b: Each, out: Each = None) -> Each:
         return torch.add(a, b, alpha=factor, out=out)
+
+    def product_plus(self, a: float, b: Each, c: Each, out: Each) -> Each:
+        return torch.addcmul(self._number(a), b, c, out=out)
+
+    def line(self, a: Each, factor: float, shift: float) -> Each:
+        return torch.add(self._number(shift), a, alpha=factor)
 
     def clamp(self, a: Each, least: float | None, most: float | None, out: Each) -> Each:
         return torch.clamp(a, least, most, out=out)
@@ -246,9 +267,14 @@ class TorchArrays:
         return NUMPY.place_of_most(a.numpy()) if self._on_host else _host(a.argmax(dim=1))
 
     def at(self, a: Each, places: Places) -> Scalars:
+        if self._on_host:
+            return NUMPY.at(a.numpy(), places)
         return _host(a.gather(1, self._places(places)).squeeze(1))
 
     def put(self, a: Each, places: Places, numbers: Scalars | float) -> None:
+        if self._on_host:
+            NUMPY.put(a.numpy(), places, numbers)
+            return
         a.scatter_(1, self._places(places), numbers if isinstance(numbers, float) else self.column(numbers))
 
     def pick(self, a: Each, places: Places) -> Scalars:
@@ -258,13 +284,15 @@ class TorchArrays:
     def rows(self, a: Each, rows: Places) -> Each:
         return a[self._places(rows).squeeze(1)]
 
-    def put_rows(self, a: Each, rows: Places, others: Each) -> None:
-        places = self._places(rows).squeeze(1)
-        a[places] = others[places]
+    def either(self, a: Each, b: Each, second: Flags) -> Each:
+        return torch.where(torch.from_numpy(second).to(self._device)[:, None], b, a)
 
     def tensor(self, a: Each) -> Tensor:
         found: Tensor = a
         return found
+
+    def _number(self, number: float) -> Tensor:
+        return torch.full((), number, dtype=torch.float64, device=self._device)
 
     def _places(self, places: Places) -> Tensor:
         return torch.from_numpy(places).to(self._device)[:, None]

@@ -37,7 +37,7 @@ def _splitter(dtype: torch.dtype) -> float:
 
 def _split(a: Tensor) -> Compensated:
     """a as a sum of two numbers with half of its bits each, whose products are exact (Veltkamp)."""
-    scaled = _splitter(a.dtype) * a
+    scaled = _splitter(a.dtype if isinstance(a, Tensor) else torch.float64) * a
     high = scaled - (scaled - a)
     return high, a - high
 

@@ -50,6 +50,9 @@ def above(x: Numbers, roundings: int = SOME, *, positive: bool | Tensor = False)
     Where `positive`, at least the smallest normal number as well: what underflowed on the way is not zero. NaN stays
     NaN. A sum or product of numbers that have been raised counts its own roundings only.
     """
+    if positive is False and isinstance(x, np.ndarray):
+        # (numbers of rows, on the host: they are many, and small)
+        return x * (1 + _kept(roundings, torch.float64))
     dtype = _dtype(x)
     raised = x * (1 + _slack(roundings, dtype))
     if positive is False:

@@ -25,15 +25,21 @@ def joined(parts: Sequence[Record], **given: Any) -> Record:
         values = [getattr(part, name) for part in parts]
         if isinstance(values[0], Tensor):
             # (a copy also of a single one: it may have been made where nothing is differentiated)
-            return torch.cat(values)
+            return values[0].clone() if len(values) == 1 else torch.cat(values)
         return np.concatenate(values) if isinstance(values[0], np.ndarray) else values[0]
 
     first: Any = parts[0]
     return type(parts[0])(**{each.name: given.get(each.name, whole(each.name)) for each in fields(first)})
 
 
-def in_order(record: Record, places: Tensor) -> Record:
-    """The record with entry i of its tensors and arrays at places[i]; what is neither stays as it is."""
+def in_order(record: Record, runs: Sequence[Tensor]) -> Record:
+    """The record with entry i of its tensors and arrays at places[i], of which each of the `runs` is in order.
+
+    What is neither stays as it is.
+    """
+    if len(runs) == 1:
+        return record
+    places = torch.cat(list(runs))
     if bool((places[1:] > places[:-1]).all()):
         return record
     back = places.argsort()

@@ -6,7 +6,7 @@ own for each scatter and gather: it is given what depends on classes alone, and 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -73,9 +73,12 @@ class ClassTerms(NamedTuple):
     theta: Float[Tensor, " classes"]
 
 
-def class_terms(order: int, nu: float, k: Float[Tensor, " classes"], c: Float[Tensor, " classes"]) -> ClassTerms:
-    """Those of a bank."""
-    at = ladder.endpoint(order, nu, torch.hypot(k, torch.full_like(k, nu)))
+def class_terms(order: int, nu: float, k: Any, c: Any) -> ClassTerms:
+    """Those of a bank, as tensors or, if k and c are, as arrays."""
+    ends = torch.as_tensor(k)
+    s_k = torch.hypot(ends, torch.full_like(ends, nu))
+    radius: Any = s_k if isinstance(k, Tensor) else s_k.numpy()
+    at = ladder.endpoint(order, nu, radius)
     return ClassTerms(k, c, *two_square(k), at.radius, at.inverse, at.inverse_sum, at.theta)
 
 

@@ -129,8 +129,7 @@ class OrdinaryRows:
         states = self.states
         at = ladder.endpoint(self.order, self.geometry.nu, self._s_k)
         scores = ladder.difference_from_radii(at, self.s_r, self._delta, self.inverse).add_(states.bank.biases)
-        extremes = (_largest(scores), _largest(self._delta), self.outside)
-        error = self._there(self._numbers.log_error(*(each.numpy(force=True) for each in extremes)))
+        error = self._there(self._numbers.log_error(self.outside.numpy(force=True)))
         log_pi, pi = softmax(scores)
         head = SoftmaxHead(
             log_probabilities=log_pi,
@@ -159,18 +158,17 @@ class OrdinaryRows:
         return geometry.squared_gaps.abs().div_(geometry.radii + geometry.concentrations)
 
     @cached_property
+    def _integrals(self) -> tuple[Float[Tensor, "queries classes"], Float[Tensor, " classes"]]:
+        """Z(r_j) and Z(k_j), Z = c_n s^-n/n: the envelope integrates to differences of these."""
+        order, scale = self.order, self._numbers.constant / self.order
+        return scale * self.inverse**order, scale * self._s_k.reciprocal() ** order
+
+    @cached_property
     def own(self) -> Placed:
         """d and a of the order's envelope."""
-        numbers, order = self._numbers, self.order
-        inverse, inverse_k = self.inverse, self._s_k.reciprocal()
-        power, total = inverse_k, None
-        for _ in range(order - 1):
-            # sum_{i<n} s_r^-i s_k^-(n-1-i) by Horner's scheme in 1/s_r
-            total = inverse + power if total is None else total.mul_(inverse).add_(power)
-            power = power * inverse_k
-        d = self._delta.abs().mul_(inverse).mul_(inverse_k * (numbers.constant / order))
-        if total is not None:
-            d.mul_(total)
+        numbers, order, inverse = self._numbers, self.order, self.inverse
+        at_r, at_k = self._integrals
+        d = (at_r - at_k).abs_()
         a = self.geometry.radii * inverse
         for _ in range(order + 1):
             a.mul_(inverse)
@@ -178,24 +176,23 @@ class OrdinaryRows:
         if self.cap is not None:
             torch.minimum(d, self._gaps * self.cap, out=d)
             a.clamp_max_(self.cap)
-        d.mul_(above(1.0, FEW)).add_(self._column(numbers.own))
+        d.mul_(above(1.0, FEW)).add_(self._column(numbers.own_apart))
         a.clamp_min_(_TINY)
-        ordinary = self.narrow & (self._there(numbers.moved) <= NOTHING * dots(self._softmax[1], d))
+        ordinary = self.narrow & (self._there(numbers.own_apart) <= NOTHING * dots(self._softmax[1], d))
         return Placed(allowances=Allowances(d=d, a=a), ordinary=ordinary)
 
     @cached_property
     def unit(self) -> Placed:
         """d_j = |r_j - k_j| and a_j = 1, the paper's family at b = 1."""
         numbers = self._numbers
-        d = self._gaps.mul(self._column(numbers.unit_factor)).add_(self._column(numbers.unit))
+        d = self._gaps + self._column(numbers.unit)
         ordinary = self.narrow & (self._there(numbers.unit) <= NOTHING * dots(self._softmax[1], d))
         return Placed(allowances=Allowances(d=d, a=torch.ones_like(d)), ordinary=ordinary)
 
     def own_matched(self, top: Int[Tensor, " queries"]) -> Placed:
         """The same with bounds on |e_j - e_y| and |e_j - e_w|, w the top class: the envelope between their radii."""
-        numbers, order, cap = self._numbers, self.order, self.cap
-        scale = numbers.constant / order
-        at_r, at_k = (scale * self.inverse**order, scale * self._s_k.reciprocal() ** order)
+        numbers, cap = self._numbers, self.cap
+        at_r, at_k = self._integrals
         of_radii = self._column(numbers.of_radii)
         k, r = self.geometry.concentrations, self.geometry.radii
 
@@ -236,8 +233,3 @@ class OrdinaryRows:
         return Placed(
             allowances=replace(plain.allowances, to_target=found[0], to_top=found[-1], within=True), ordinary=ordinary
         )
-
-
-def _largest(values: Float[Tensor, "queries classes"]) -> Float[Tensor, " queries"]:
-    """The largest absolute value of each row."""
-    return torch.maximum(values.amax(dim=1), -values.amin(dim=1))

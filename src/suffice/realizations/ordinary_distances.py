@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -20,7 +21,17 @@ from suffice.realizations.distances import NARROW, product_roundings
 from suffice.realizations.row_widening import RowWidening
 from suffice.states import Geometry, States
 
-__all__ = ["Shares", "away_of", "class_vectors", "ordinary_distances", "shares_of_others", "top_distance"]
+__all__ = [
+    "RowSizes",
+    "Shares",
+    "away_of",
+    "class_vectors",
+    "ordinary_distances",
+    "raised_squares",
+    "shares_of_others",
+    "sizes_of",
+    "top_distance",
+]
 
 _U = unit_roundoff(torch.float64)
 # Where the top class has more than this in every row of a run, the mean is formed from shares of the others.
@@ -41,37 +52,34 @@ def ordinary_distances(
     pi, error, bank = head.probabilities, head.log_error, states.bank
     gamma = product_roundings(states)
     phi = states.features / states.temperature[:, None]
-    # hhat_j is a sum of two vectors that may cancel: roundings are as large as their lengths
-    length, per_k, constant, away = (
-        torch.from_numpy(each).to(pi.device)
-        for each in (wide.length, wide.per_k, wide.constant, away_of(geometry.nu, order, wide))
+    sizes = sizes_of(geometry.nu, order, wide)
+    length, size_most, away = (
+        torch.from_numpy(each).to(pi.device) for each in (wide.length, sizes.size, away_of(geometry.nu, order, wide))
     )
-    size = (bank.concentrations + length[:, None]).mul_(slopes)
-    top, weights = head.top, torch.empty_like(pi)
-    nearest = class_vectors(states, phi, top, at_class(slopes, top))
+    top = head.top
+    slope = at_class(slopes, top)
+    nearest, size_top = class_vectors(states, phi, top, slope), slope * (bank.concentrations[top] + length)
     shares = shares_of_others(states, head, slopes) if bool((at_class(pi, top) > _NEARLY_ALL).all()) else None
     if shares is None:
-        torch.mul(pi, slopes, out=weights)
-        center = (weights * bank.concentrations) @ bank.directions
-        center.addcmul_(weights.sum(dim=1, keepdim=True), phi)
+        weights = pi * slopes
+        along = weights.sum(dim=1)
+        pulls = weights.mul_(bank.concentrations)
+        size_mean = pulls.sum(dim=1) + length * along
+        center = (pulls @ bank.directions).addcmul_(along[:, None], phi)
     else:
         # c = x_w + (1 - pi_w) (mean of the others - x_w): the product is there already
-        center = nearest + shares.log_rest.exp()[:, None] * shares.from_top
-    inner = (center @ bank.directions.T).mul_(bank.concentrations)
-    inner.add_(dots(phi, center)[:, None]).mul_(slopes)
-    squares = torch.mul(slopes, geometry.radii, out=weights).square_().sub_(inner, alpha=2)
-    squares.add_(dots(center, center)[:, None]).clamp_min_(0)
-    # raised before the root: by gamma (|x_j| + |c|)^2 in the sizes of the vectors' parts, and by slope^2 of_gap
-    largest = slopes.amax(dim=1)
-    size_most = size.amax(dim=1)
-    size.add_(dots(pi, size)[:, None])
-    # (slope k is part of a size)
-    of_gap = above(largest * (size_most * per_k + largest * constant))
-    raised = squares.addcmul_(size, size, value=gamma).add_(of_gap[:, None])
-    rho = raised.sqrt_()
+        rest = shares.log_rest.exp()
+        size_mean = size_top + rest * size_most
+        center = nearest + rest[:, None] * shares.from_top
+    inner = (center @ bank.directions.T).mul_(-2 * bank.concentrations).add_(-2 * dots(phi, center)[:, None])
+    # hhat_j is a sum of two vectors that may cancel: roundings are as large as their lengths (6.10g)
+    raised = torch.from_numpy(raised_squares(gamma, wide, sizes, size_mean.numpy(force=True))).to(pi.device)
+    raised.add_(dots(center, center))
+    squares = geometry.radii.square().mul_(1 + 5 * gamma).mul_(slopes).add_(inner).mul_(slopes).add_(raised[:, None])
+    rho = squares.sqrt_()
     # of the top class the vector itself: where it has most of the mass the squares are all error
     direct = torch.linalg.vector_norm(nearest - center, dim=1)
-    off = gamma * at_class(size, top)
+    off = gamma * (size_top + size_mean)
     rho.scatter_(1, top[:, None], (direct + off)[:, None])
     moved = (away + torch.expm1(2 * error) * dots(pi, rho)) * torch.exp(error)
     rows = (~(off <= NARROW * direct)).nonzero().squeeze(1)
@@ -98,8 +106,8 @@ def class_vectors(
     squares is off by gamma times their squares, and its root by a root of gamma.
     """
     bank = states.bank
-    vectors = bank.directions[index].mul_(bank.concentrations[index][:, None]).add_(phi)
-    return vectors.mul_(slope[:, None])
+    vectors = bank.directions[index].mul_((slope * bank.concentrations[index])[:, None])
+    return vectors.addcmul_(slope[:, None], phi)
 
 
 @quiet
@@ -115,6 +123,39 @@ def away_of(nu: float, order: int, wide: RowWidening) -> Scalars:
     change = wide.over_s * (1 / (nu + s) + (1 + (3 * size + steep) / s) / s**2)
     rounding = 1.001 * _U * (first + second / s)
     return above((change + rounding) * (1 + 2 * wide.relative))
+
+
+class RowSizes(NamedTuple):
+    """Of every slope and of every slope (k + |phi|) of a row, at least the largest, as they are computed.
+
+    `beyond` is at least every slope (k + |phi| - r).
+    """
+
+    slope: Scalars
+    size: Scalars
+    beyond: Scalars
+
+
+@quiet
+def sizes_of(nu: float, order: int, wide: RowWidening) -> RowSizes:
+    """From the least s and the largest r: x/(nu + s(x)) grows with x, and k_j is at most r_j + |phi|."""
+    of_series = slope_sizes(order, nu)[0]
+    first, second = ratio_roundings(order, nu)
+    s, x = wide.s_least, wide.r_most
+    slope = above((1 + 2 * _U * first) / (nu + s) + (of_series / s + 2 * _U * second) / s**2)
+    along = x / (nu + np.sqrt(x * x + nu * nu)) + of_series / s**2 + 2 * _U * (first + second / s)
+    beyond = above(slope * (2 * wide.length + wide.over_r))
+    return RowSizes(slope, above(along + beyond), beyond)
+
+
+@quiet
+def raised_squares(gamma: float, wide: RowWidening, sizes: RowSizes, mean: Scalars) -> Scalars:
+    """What is added to every |x_j - c|^2, beside 5 gamma (slope r)^2: that is off by gamma (x + c)^2 in their sizes.
+
+    (slope r + beyond + mean)^2 <= 5 (slope r)^2 + 5/4 (beyond + mean)^2. And slope^2 of_gap, of the radius.
+    """
+    of_gap = sizes.slope * (sizes.size * wide.per_k + sizes.slope * wide.constant)
+    return above(1.25 * gamma * (sizes.beyond + mean) ** 2 + of_gap)
 
 
 class Shares(NamedTuple):

@@ -13,7 +13,7 @@ from suffice.numerics.arrays import Flags, Scalars, quiet
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import smallest_normal, unit_roundoff
 from suffice.pairs.constants import closed_form_constant
-from suffice.pairs.roundings import formula_roundings
+from suffice.pairs.roundings import formula_roundings, slope_sizes
 from suffice.realizations.endpoints import FEW
 from suffice.realizations.row_widening import RowWidening
 from suffice.states import ClassBank
@@ -53,20 +53,18 @@ class RowAllowances:
         return above(0.5 * self.constant * wide.over_s / wide.s_least ** (self.order + 1), positive=True)
 
     @quiet
-    def log_error(self, score: Scalars, delta: Scalars, outside: Flags) -> Scalars:
-        """Of every log-probability, from the largest score and the largest s(r) - s(k) of the row."""
-        formula = 1.001 * formula_roundings(self.order, self.bank.nu) * _U * delta
+    def log_error(self, outside: Flags) -> Scalars:
+        """Of every log-probability: |s(r) - s(k)| and |r - k| are at most |phi|, and |A_n| is at most `steepest`."""
+        nu = self.bank.nu
+        delta = above(self.wide.length + self.wide.over_r)
+        steepest = 1 + 0.5 / nu + slope_sizes(self.order, nu)[0] / nu**2
+        score = above(steepest * delta + np.abs(self.bank.biases.numpy(force=True)).max())
+        formula = 1.001 * formula_roundings(self.order, nu) * _U * delta
         # as 6.10c, with the largest of each part in place of the largest sum
         moved = 0.5 * self.wide.over_s + self.moved
         error = above(moved + formula + (_U * score + 4 * _TINY), FEW)
         rounding = _U * (4 * score + 2 * self.bank.num_classes + 40)
         return np.where(outside, np.inf, 2 * error + rounding)
-
-    @property
-    @quiet
-    def own(self) -> Scalars:
-        """What is added to d_j."""
-        return above(self.moved, 2)
 
     @property
     @quiet
@@ -76,13 +74,19 @@ class RowAllowances:
 
     @cached_property
     @quiet
-    def own_matched(self) -> Scalars:
-        """What is added to a matched gap: both ends move."""
+    def own_apart(self) -> Scalars:
+        """What is added to |Z(r_j) - Z(k_j)|, Z = c_n s^-n/n."""
         order, scale = self.order, self.constant / self.order
         s_k = math.hypot(self._k_least, self.bank.nu)
         # an inverse is right to 5 roundings, its power to 6 n
         rounding = (6 * order + 10) * _U * (scale / self.wide.s_least**order + scale / s_k**order)
-        return above(2 * (self.moved + rounding))
+        return above(self.moved + rounding, 2)
+
+    @property
+    @quiet
+    def own_matched(self) -> Scalars:
+        """What is added to a matched gap: both ends move."""
+        return above(2 * self.own_apart)
 
     @property
     @quiet
@@ -90,21 +94,22 @@ class RowAllowances:
         """What is added to a difference of radii times the cap: these are right to 3 roundings."""
         return above(16 * _U * (self.cap or 0.0) * self.wide.r_most)
 
-    @property
-    @quiet
-    def unit_factor(self) -> Scalars:
-        """What |D|/(k + r) is multiplied by: the exact |r - k| is at most (|D| + of_gap)/(k + r_-)."""
-        return above(1 + 2 * self.wide.relative, FEW)
-
     @cached_property
     @quiet
     def unit(self) -> Scalars:
-        """And what is added to it: r_- is at least (1 - 2 relative) r."""
+        """What is added to |D|/(k + r): the exact |r - k| is at most (|D| + of_gap)/(k + r_-).
+
+        r_- is at least (1 - 2 relative) r, and the quotient, which has a few roundings, is at most |phi|.
+        """
         wide = self.wide
-        return above(wide.per_k + wide.constant / (wide.r_least * (1 - 2 * wide.relative) + self._k_least))
+        moved = wide.per_k + wide.constant / (wide.r_least * (1 - 2 * wide.relative) + self._k_least)
+        return above(moved + (2 * wide.relative + FEW * _U) * (wide.length + wide.over_r))
 
     @property
     @quiet
     def unit_matched(self) -> Scalars:
-        """What is added to |r_j - r_i|: an exact radius is within of_gap/(2 r_-) of the root, right to 3 roundings."""
-        return above(self.wide.over_r + 16 * _U * self.wide.r_most)
+        """What is added to |r_j - r_i| + |k_j - k_i|: an exact radius is within of_gap/(2 r_-) of the root.
+
+        That is right to 3 roundings, and differences and their sum have one each.
+        """
+        return above(self.wide.over_r + 32 * _U * self.wide.r_most)

@@ -32,7 +32,7 @@ class RowWidening:
     """|phi| from above, and the error of every r_j^2: at most `per_k` k_j + `constant`, and `relative` r_j^2.
 
     `over_r` and `over_s` are at least that error over r_j and over s(r_j), whichever radius is meant, computed or
-    exact; `s_least` is at most every such s(r_j).
+    exact; `s_least` is at most every such s(r_j), `r_most` at least every such r_j.
     """
 
     length: Scalars
@@ -49,16 +49,13 @@ class RowWidening:
 
 def row_widening(states: States, geometry: Geometry) -> RowWidening:
     """Of every row of a float64 geometry."""
-    radii = geometry.radii
-    least, most = radii.amin(dim=1), radii.amax(dim=1)
-    k_over_r = (geometry.concentrations / radii).amax(dim=1)
-    numbers = (feature_lengths(states), least, most, k_over_r)
-    return widened(states.bank, *(each.numpy(force=True) for each in numbers))
+    least = geometry.radii.amin(dim=1)
+    return widened(states.bank, feature_lengths(states).numpy(force=True), least.numpy(force=True))
 
 
 @quiet
-def widened(bank: ClassBank, length: Scalars, r_least: Scalars, r_most: Scalars, k_over_r: Scalars) -> RowWidening:
-    """The same from |phi|, the extremes of r_j and the largest k_j/r_j.
+def widened(bank: ClassBank, length: Scalars, r_least: Scalars) -> RowWidening:
+    """The same from |phi| and the least radius, from which no k_j is further than |phi|.
 
     |D_j| <= 2 k |phi| + |phi|^2, and at most 1.01 times that as computed.
     """
@@ -66,6 +63,8 @@ def widened(bank: ClassBank, length: Scalars, r_least: Scalars, r_most: Scalars,
     of_product, of_square = gap_roundings(bank.dim, torch.float64, torch.float64, "proved")
     per_k = above(2 * (of_product + 1.01 * _U) * length)
     constant = above((of_square + 1.01 * _U) * length * length)
+    # k_j <= r_j + |phi|, and a computed radius is within 2e-11 of the exact one where the row is narrow
+    k_over_r = above((1 + length / r_least) * (1 + 3 * _NARROW))
     # the radius that is meant is at least (1 - relative) r: relative is below 1e-11, and `above` adds 1e-12
     over_r = above((per_k * k_over_r + constant / r_least) * (1 + 3 * _NARROW))
     relative = above(over_r / r_least)
@@ -82,7 +81,7 @@ def widened(bank: ClassBank, length: Scalars, r_least: Scalars, r_most: Scalars,
         over_s=over_s,
         relative=relative,
         r_least=r_least,
-        r_most=r_most,
+        r_most=above((k_most + length) * (1 + 3 * _NARROW)),
         s_least=s_least,
         narrow=narrow,
     )

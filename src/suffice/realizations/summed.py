@@ -24,7 +24,14 @@ from suffice.numerics.arrays import Flags, Places, Scalars, quiet
 from suffice.numerics.outward import above
 from suffice.numerics.rounding import smallest_normal
 from suffice.realizations.distances import NARROW, product_roundings
-from suffice.realizations.ordinary_distances import away_of, shares_of_others, top_distance
+from suffice.realizations.ordinary_distances import (
+    RowSizes,
+    away_of,
+    raised_squares,
+    shares_of_others,
+    sizes_of,
+    top_distance,
+)
 from suffice.realizations.row_allowances import NOTHING, RowAllowances
 from suffice.realizations.row_widening import RowWidening, widened
 from suffice.realizations.summed_numbers import DistanceNumbers, FamilyLoops, FamilyNumbers, Loops, VectorLoops
@@ -33,6 +40,8 @@ from suffice.states import Geometry, States
 __all__ = ["FirstLoop", "SummedRows"]
 
 _TINY = smallest_normal(torch.float64)
+# What is larger than this, or a product of it and a number of the order of 1, is far from the subnormal ones.
+_FAR = 1e-290
 # as the distances of ordinary rows are raised
 _RAISED = above(1.0, 126)
 
@@ -86,6 +95,7 @@ class SummedRows:
     ) -> None:
         self.states, self.order, self.cap, self.outside, self._first = states, order, cap, outside, first
         self.nu, self._length = states.bank.nu, length
+        self._nearest: Scalars | None = None
 
     def kept(self, rows: Int[Tensor, " rows"]) -> SummedRows:
         """Some rows, with what the first loop has found of them."""
@@ -104,7 +114,7 @@ class SummedRows:
     def wide(self) -> RowWidening:
         """How far the geometry of a row may be off."""
         of = self.loops.numbers
-        return widened(self.states.bank, self._length, of.r_least, of.r_most, of.k_over_r)
+        return widened(self.states.bank, self._length, of.r_least)
 
     @cached_property
     def _numbers(self) -> RowAllowances:
@@ -117,8 +127,7 @@ class SummedRows:
 
     @cached_property
     def _log_error(self) -> Scalars:
-        of = self.loops.numbers
-        return self._numbers.log_error(of.score_most, of.delta_most, self._outside)
+        return self._numbers.log_error(self._outside)
 
     @cached_property
     def row(self) -> HeadRow:
@@ -138,10 +147,12 @@ class SummedRows:
         return torch.from_numpy(self.peak > MOST_MASS).to(self.outside.device)
 
     @cached_property
-    @quiet
-    def _of_gap(self) -> Scalars:
-        of, wide = self.loops.numbers, self.wide
-        return above(of.slope_most * (of.size_most * wide.per_k + of.slope_most * wide.constant))
+    def _sizes(self) -> RowSizes:
+        return sizes_of(self.nu, self.order, self.wide)
+
+    @cached_property
+    def _of_squares(self) -> Scalars:
+        return raised_squares(product_roundings(self.states), self.wide, self._sizes, self.loops.numbers.size_mean)
 
     @cached_property
     def own(self) -> CenteredSeries:
@@ -149,9 +160,8 @@ class SummedRows:
         numbers = self._numbers
         return self._series(
             own=True,
-            factor=np.ones_like(numbers.moved),
-            wider=numbers.own,
-            off=numbers.moved,
+            wider=numbers.own_apart,
+            off=numbers.own_apart,
             ratio=numbers.ratio,
             between=numbers.own_matched,
             of_radii=numbers.of_radii,
@@ -164,7 +174,6 @@ class SummedRows:
         nothing, one = np.zeros_like(numbers.unit), np.ones_like(numbers.unit)
         return self._series(
             own=False,
-            factor=numbers.unit_factor,
             wider=numbers.unit,
             off=numbers.unit,
             ratio=one,
@@ -190,12 +199,19 @@ class SummedRows:
         # (1 + 1e-9: radii and their powers have more roundings than this formula)
         return not self._numbers.constant * least / math.hypot(least, self.nu) ** 4 * (1 + 1e-9) <= self.cap
 
+    @property
+    @quiet
+    def _vanishing(self) -> bool:
+        """Whether r/s^(n+2) may be below the normal numbers in some row, or is none."""
+        wide = self.wide
+        least = wide.r_least / np.hypot(wide.r_most, self.nu) ** (self.order + 2)
+        return not bool((self._numbers.constant * least > _FAR).all())
+
     @quiet
     def _series(
         self,
         *,
         own: bool,
-        factor: Scalars,
         wider: Scalars,
         off: Scalars,
         ratio: Scalars,
@@ -208,20 +224,20 @@ class SummedRows:
             constant=self._numbers.constant,
             cap=self.cap if own else None,
             capped=own and self._capped,
-            factor=factor,
+            vanishing=self._vanishing,
             wider=wider,
             ratio=ratio,
             between=between,
             of_radii=of_radii,
             error=2 * self._log_error,
             gamma=product_roundings(self.states),
-            of_gap=self._of_gap,
+            of_squares=self._of_squares,
             raise_by=self._raise_by,
         )
         of, found = self.loops.numbers, self.loops.family(given)
         is_top = self.states.labels.numpy(force=True) == of.top
         mass = np.where(is_top, of.others, (of.others - of.target) + of.peak)
-        raise_by, rho_top = self._raise_by(found.distances), self._rho_top(found.distances)
+        rho_top = self._rho_top(found.distances)
         top = of.peak * rho_top
         vectors = [_Moments(of=each, top=top) for each in found.vectors]
         served = self.wide.narrow & ~self._outside & (off <= NOTHING * vectors[0].mean)
@@ -234,12 +250,13 @@ class SummedRows:
             a_y=found.a_y,
             a_max=found.a_max,
             ratio=found.ratio,
-            farthest=np.maximum((found.distances.most + raise_by) * _RAISED, rho_top),
+            # (a distance between two vectors, raised past errors that are far smaller)
+            farthest=np.maximum(3 * self._sizes.size + found.distances.raise_by, rho_top),
             losses=found.losses,
             vectors=vectors,
             # none of these of this object, which keeps the series: in a circle arrays stay until it is collected
             margin_use=partial(_margin_use, self.row, vectors[0].largest, found),
-            loss_slope=partial(_loss_slope, self.row, found),
+            loss_slope=partial(_loss_slope, self.row, found, of.target, mass),
             served=served,
             picked=partial(_picked, found, top),
         )
@@ -250,16 +267,24 @@ class SummedRows:
     def _away(self) -> Scalars:
         return away_of(self.nu, self.order, self.wide)
 
-    @property
-    def _raise_by(self) -> Callable[[DistanceNumbers], Scalars]:
-        return partial(_raise_by, self._away, self._log_error, self.loops.numbers.peak)
+    @cached_property
+    @quiet
+    def _raise_by(self) -> Callable[[Scalars, Scalars], Scalars]:
+        error = self._log_error
+        return partial(_raise_by, self._away, np.expm1(2 * error), np.exp(error), self.loops.numbers.peak)
 
     def _rho_top(self, rho: DistanceNumbers) -> Scalars:
-        """rho_w of the top class: from shares of the others where it has nearly everything."""
+        """rho_w of the top class, the same for both families."""
+        if self._nearest is None:
+            self._nearest = self._formed_rho_top(rho)
+        return self._nearest
+
+    def _formed_rho_top(self, rho: DistanceNumbers) -> Scalars:
+        """From shares of the others where it has nearly everything."""
         of = self.loops.numbers
         # the series serve no row past that
         rough = ~(rho.off <= NARROW * (rho.top - rho.off)) & (of.peak <= MOST_MASS)
-        nearest = rho.top + self._raise_by(rho)
+        nearest = rho.top + rho.raise_by
         if rough.any():
             rows = rough.nonzero()[0]
             nearest[rows] = self._top_distance(rows, (rho.mean / of.others)[rows], rho.top[rows])
@@ -278,7 +303,7 @@ class SummedRows:
             gradient_scale=1 / states.temperature,
             log_error=self._there(self._log_error[rows]),
         )
-        beside = self._there(product_roundings(states) * of.size_most[rows] + self._away[rows])
+        beside = self._there(product_roundings(states) * self._sizes.size[rows] + self._away[rows])
         shares = shares_of_others(states, head, slopes)
         found: Scalars = top_distance(head, shares, rho, beside).numpy(force=True)
         return found
@@ -287,10 +312,9 @@ class SummedRows:
         return torch.from_numpy(numbers).to(self.states.features.device)
 
 
-def _raise_by(away: Scalars, error: Scalars, peak: Scalars, rho: DistanceNumbers) -> Scalars:
-    """What is added to every rho_j: errors of a vector, and of the mean."""
-    moved = (away + np.expm1(2 * error) * (rho.mean + peak * rho.top)) * np.exp(error)
-    return above(away + moved)
+def _raise_by(away: Scalars, moved: Scalars, grown: Scalars, peak: Scalars, mean: Scalars, top: Scalars) -> Scalars:
+    """What is added to every rho_j: errors of a vector, and of the mean, with e^{2 omega} - 1 and e^omega."""
+    return above(away + (away + moved * (mean + peak * top)) * grown)
 
 
 def _picked(found: FamilyLoops, top: Scalars, second: Flags) -> VectorSums | None:
@@ -298,10 +322,19 @@ def _picked(found: FamilyLoops, top: Scalars, second: Flags) -> VectorSums | Non
     return None if picked is None else _Moments(of=picked, top=top)
 
 
+@quiet
 def _margin_use(row: HeadRow, largest: Scalars, found: FamilyLoops) -> Float[Tensor, " queries"]:
-    least, most = found.margin()
-    return smaller_use(row, *(torch.from_numpy(each).to(row.gradient_scale.device) for each in (largest, most, least)))
+    """By the least gap and the largest movement; class by class only where that does not certify some prediction."""
+    gap, device = found.least_gap(), row.gradient_scale.device
+    # as `smaller_use` has it, without any class
+    used = np.maximum(2 * largest, _TINY) * (1 + row.roundings) / gap
+    if (used < 1).all() and bool(row.known.all()):
+        return torch.from_numpy(used).to(device)
+    numbers = (largest, found.largest_share(), gap)
+    return smaller_use(row, *(torch.from_numpy(each).to(device) for each in numbers))
 
 
-def _loss_slope(row: HeadRow, found: FamilyLoops) -> Float[Tensor, " queries"]:
-    return torch.from_numpy(found.loss_slope()).to(row.gradient_scale.device)
+def _loss_slope(row: HeadRow, found: FamilyLoops, target: Scalars, mass: Scalars) -> Float[Tensor, " queries"]:
+    """sum_{j != y} pi_j (d_j + d_y), in which no bound is: the target may be taken off."""
+    d_y = found.d_y
+    return torch.from_numpy(found.vectors[0].mean - target * d_y + mass * d_y).to(row.gradient_scale.device)

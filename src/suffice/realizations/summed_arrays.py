@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.numerics.arrays import Arrays, Each, Places, Scalars, arrays_for
+from suffice.numerics.arrays import NUMPY, Arrays, Each, Places, Scalars, arrays_for
 from suffice.numerics.softmax import dots
 from suffice.objectives.between_products import ClassTerms, class_terms
 from suffice.pairs import ladder
@@ -39,8 +39,10 @@ class ArrayLoops:
         square = dots(self._phi, self._phi)[:, None]
         product = torch.addcmul(square, self._phi @ states.bank.directions.T, 2 * states.bank.concentrations)
         self._in = arrays_for(product) if arrays is None else arrays
-        terms = class_terms(order, self._nu, states.bank.concentrations, states.bank.biases)
-        self._terms = ClassTerms(*(self._in.given(each) for each in terms))
+        bank = states.bank
+        self._terms: ClassTerms = class_terms(
+            order, self._nu, self._in.given(bank.concentrations), self._in.given(bank.biases)
+        )
         self._labels: Places = states.labels.numpy(force=True)
         self._weigh(self._in.given(product))
         self._measured: Measured | None = None
@@ -58,47 +60,38 @@ class ArrayLoops:
         return part
 
     def _weigh(self, gaps: Each) -> None:
-        """From squared gaps to probabilities and slopes, with sums, extremes and the top class of each row."""
+        """From squared gaps to probabilities and slopes, with sums, the least radius and the top class of each row."""
         op, of, nu = self._in, self._terms, self._nu
-        # of r^2: where that is not positive r is no number, or 0, and the row is not narrow
-        r = op.add(gaps, of.square)
-        op.add(r, of.lost, out=r)
-        s = op.add(r, nu * nu)
-        op.sqrt(r, out=r)
+        # where that is not positive r is no number, or 0, and the row is not narrow
+        squared = op.add(gaps, of.square)
+        op.add(squared, of.lost, out=squared)
+        r, s = op.sqrt(squared), op.add(squared, nu * nu)
         op.sqrt(s, out=s)
         inverse = op.reciprocal(s)
         delta = op.add(s, of.radius)
         op.div(gaps, delta, out=delta)
-        theta = op.mul(inverse, nu)
-        op.sub(theta, ladder.CENTER, out=theta)
+        theta = op.line(inverse, nu, -ladder.CENTER)
         slopes = self._slopes(s, inverse, theta)
         scores = self._scores(delta, inverse, theta)
-        score_most = np.maximum(op.most(scores), -op.least(scores))
         top = op.place_of_most(scores)
         shifted = op.sub(scores, op.column(op.at(scores, top)), out=scores)
-        others = op.exp(shifted, out=theta)
-        op.put(others, top, 0.0)
-        rest = op.total(others)
+        pi = op.exp(shifted, out=theta)
+        op.put(pi, top, 0.0)
+        rest = op.total(pi)
         peak = 1 / (1 + rest)
-        op.mul(others, op.column(peak), out=others)
-        k_over_r = op.most(op.div(of.k, r, out=s))
-        pi = op.copy(others)
+        op.mul(pi, op.column(peak), out=pi)
         op.put(pi, top, peak)
-        weights = op.mul(pi, slopes)
+        weights = op.mul(pi, slopes, out=s)
         along = op.total(weights)
         self._pulls = op.mul(weights, of.k, out=weights)
-        sizes = op.add(of.k, op.column(self._length), out=s)
-        op.mul(sizes, slopes, out=sizes)
         self._of = Weighed(
             gaps=gaps,
+            squared=squared,
             r=r,
             inverse=inverse,
-            delta=delta,
             shifted=shifted,
             pi=pi,
-            others=others,
             slopes=slopes,
-            sizes=sizes,
         )
         self.numbers = RowNumbers(
             top=top,
@@ -107,12 +100,6 @@ class ArrayLoops:
             others=rest * peak,
             along=along,
             r_least=op.least(r),
-            r_most=op.most(r),
-            k_over_r=k_over_r,
-            score_most=score_most,
-            delta_most=np.maximum(op.most(delta), -op.least(delta)),
-            slope_most=op.most(slopes),
-            size_most=op.most(sizes),
             # sum pi slope (k + |phi|)
             size_mean=op.total(self._pulls) + self._length * along,
         )
@@ -125,28 +112,29 @@ class ArrayLoops:
         if order == 1:
             return op.plus_product(lead, inverse, inverse, factor=-0.5)
         *rest, last = ladder.ratio_coefficients(order, nu)
-        tail = op.mul(theta, last)
-        for a in reversed(rest[1:]):
-            op.mul(op.add(tail, a, out=tail), theta, out=tail)
-        op.mul(op.add(tail, rest[0], out=tail), inverse, out=tail)
-        op.mul(op.sub(tail, 0.5, out=tail), inverse, out=tail)
+        tail = op.line(theta, last, rest.pop())
+        for a in reversed(rest):
+            op.product_plus(a, tail, theta, out=tail)
+        op.product_plus(-0.5, tail, inverse, out=tail)
+        op.mul(tail, inverse, out=tail)
         return op.plus_product(lead, tail, inverse, out=tail)
 
     def _scores(self, delta: Each, inverse: Each, theta: Each) -> Each:
-        """F_n(r) - F_n(k) + c, as `ladder.difference_from_radii` has it; a new array."""
+        """F_n(r) - F_n(k) + c, as `ladder.difference_from_radii` has it; a new array, and delta is used up."""
         op, of, nu, order = self._in, self._terms, self._nu, self._order
         value = op.mul(delta, of.inverse_sum)
         op.plus_multiple(delta, -nu, op.log1p(value, out=value), out=value)
-        share = op.mul(delta, of.inverse)
+        share = op.mul(delta, of.inverse, out=delta)
         if order > 1:
-            coefficients = ladder.potential_coefficients(order, nu)
+            # of minus the polynomial
+            coefficients = [-a for a in ladder.potential_coefficients(order, nu)]
             at_k = of.theta * coefficients[-1] + coefficients[-2]
             divided = op.plus_multiple(at_k, coefficients[-1], theta)
             for a in reversed(coefficients[1:-2]):
                 at_k = at_k * of.theta + a
                 op.plus_product(at_k, divided, theta, out=divided)
-            op.mul(op.mul(divided, share, out=divided), inverse, out=divided)
-            op.sub(value, divided, out=value)
+            op.mul(divided, share, out=divided)
+            value = op.plus_product(value, divided, inverse, out=divided)
         op.plus_multiple(value, -0.5, op.log1p(share, out=share), out=share)
         return op.add(share, of.c, out=share)
 
@@ -176,30 +164,30 @@ class ArrayLoops:
         center = (op.tensor(self._pulls) @ mu).addcmul_(along, self._phi)
         inner = op.given(center @ mu.T)
         line = op.plus_product(op.column(-2 * _sums(self._phi, center)), inner, -2 * self._terms.k, out=inner)
-        squares = op.mul(of.r, of.r)
-        op.plus_product(line, squares, of.slopes, out=squares)
-        op.plus_product(op.column(_sums(center, center)), squares, of.slopes, out=squares)
-        op.clamp(squares, 0.0, None, squares)
         # hhat_j is a sum of two vectors that may cancel: roundings are as large as their lengths
-        sizes = op.add(of.sizes, op.column(mine.size_mean), out=line)
-        op.plus_product(squares, sizes, sizes, out=sizes, factor=given.gamma)
-        rho = op.add(sizes, op.column(given.of_gap), out=sizes)
-        op.sqrt(rho, out=rho)
+        raised = _sums(center, center) + given.of_squares
+        squares = op.mul(of.squared, 1 + 5 * given.gamma)
+        op.plus_product(line, squares, of.slopes, out=squares)
+        op.plus_product(op.column(raised), squares, of.slopes, out=squares)
+        rho = op.sqrt(squares, out=squares)
         op.put(rho, mine.top, 0.0)
         nearest = class_vectors(self._states, self._phi, top, slope)
         direct = torch.linalg.vector_norm(nearest.sub_(center), dim=1).numpy(force=True)
-        off = given.gamma * (op.at(of.sizes, mine.top) + mine.size_mean)
-        distances = DistanceNumbers(op.dot(rho, of.others), op.most(rho), direct + off, off)
-        op.add(rho, op.column(given.raise_by(distances)), out=rho)
+        size_top = slope.numpy(force=True) * (op.pick(self._terms.k, mine.top) + self._length)
+        off = given.gamma * (size_top + mine.size_mean)
+        mean, nearest_off = op.dot(rho, of.pi), direct + off
+        distances = DistanceNumbers(mean, nearest_off, off, given.raise_by(mean, nearest_off))
+        op.add(rho, op.column(distances.raise_by), out=rho)
+        op.put(rho, mine.top, 0.0)
         total = mine.others + mine.peak
         # pibar_j = total - pi_j, at least a half, for all classes but the top one
-        spread = op.sub(op.column(total), of.others, out=squares)
+        spread = op.sub(op.column(total), of.pi, out=line)
+        op.put(spread, mine.top, 0.0)
         return Measured(
             arrays=op,
             pi=of.pi,
-            others=of.others,
-            moved=op.mul(rho, of.others, out=rho),
-            spread=op.mul(spread, of.others, out=spread),
+            moved=op.mul(rho, of.pi, out=rho),
+            spread=op.mul(spread, of.pi, out=spread),
             numbers=mine,
             distances=distances,
             total=total,
@@ -207,5 +195,8 @@ class ArrayLoops:
 
 
 def _sums(a: Tensor, b: Tensor) -> Scalars:
+    """The sum of products of each row, in whatever order."""
+    if a.device.type == "cpu":
+        return NUMPY.dot(a.numpy(), b.numpy())
     found: Scalars = dots(a, b).numpy(force=True)
     return found

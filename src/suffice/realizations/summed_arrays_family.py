@@ -27,31 +27,27 @@ _RAISED = above(1.0, FEW)
 # no slots: what both families need is formed once
 @dataclass(frozen=True, kw_only=True)
 class Weighed:
-    """Squared gaps, radii, 1/s, s(r) - s(k), scores from the top one's on, probabilities (and 0 for the top class's),
-    slopes A/r, and slopes times k + |phi|."""
+    """Squared gaps, squared radii, radii, 1/s, scores from the top one's on, probabilities and slopes A/r."""
 
     gaps: Each
+    squared: Each
     r: Each
     inverse: Each
-    delta: Each
     shifted: Each
     pi: Each
-    others: Each
     slopes: Each
-    sizes: Each
 
 
 # no slots, for the same reason
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """pi_j, and weights of moments: pi, pi rho and pi pibar of all classes but the top one.
+    """Weights of moments: pi_j, and pi rho and pi pibar of all classes but the top one.
 
     w_j = pibar_j - pi_j is 1 - 2 pi_j, to an error that is absolute: it is in corrections alone (6.13f).
     """
 
     arrays: Arrays
     pi: Each
-    others: Each
     moved: Each
     spread: Each
     numbers: RowNumbers
@@ -82,9 +78,9 @@ class ArrayFamily:
             self._own()
         else:
             self._unit()
-        self.ratio = op.total(self._ratios)
+        self.ratio = op.total(self._ratios) * self._factor
         self.losses = self._losses(self._matched(labels))
-        weights = _Ratios(measured, self._ratios, self.ratio)
+        weights = _Ratios(measured, self._ratios, self._factor, self.ratio)
         at_top = op.at(self._d, top)
         self.vectors = (
             ArrayVector(weights, self._d, at_top),
@@ -110,42 +106,34 @@ class ArrayFamily:
         """The order's envelope, as `OrdinaryRows.own` has it."""
         op, of, terms, given, order = self._in, self._of, self._terms, self._given, self._order
         inverse, scale, cap = of.inverse, given.constant / order * _RAISED, self._cap
-        d = op.mul(of.delta, inverse)
-        op.absolute(op.mul(d, terms.inverse * scale, out=d), out=d)
-        power, total, powers = terms.inverse, None, inverse
-        for _ in range(order - 1):
-            # sum_{i<n} s_r^-i s_k^-(n-1-i) by Horner's scheme in 1/s_r
-            if total is None:
-                total, powers = op.add(inverse, power), op.mul(inverse, inverse)
-            else:
-                op.add(op.mul(total, inverse, out=total), power, out=total)
-                op.mul(powers, inverse, out=powers)
-            power = power * terms.inverse
-        # c_n r/s^(n+2)
-        a = op.mul(of.r, powers)
-        op.mul(op.mul(a, inverse, out=a), inverse, out=a)
-        op.mul(a, op.column(given.ratio), out=a)
-        op.clamp(a, _TINY, cap, a)
-        self.a_y = op.at(a, self._labels)
+        square = op.mul(inverse, inverse)
+        power = op.mul(inverse, scale) if order % 2 else op.mul(square, scale)
+        for _ in range((order - 1) // 2):
+            op.mul(power, square, out=power)
+        # Z(r_j) = c_n s^-n/n and Z(k_j)
+        self._at_r, self._at_k = power, terms.inverse**order * scale
+        # c_n r/s^(n+2), but for a number of the row; no power of s without r, which may underflow
+        a = op.mul(op.mul(square, of.r, out=square), power, out=square)
+        factor = given.ratio / scale
+        if cap is not None or given.vanishing:
+            op.clamp(op.mul(a, op.column(factor), out=a), _TINY, cap, a)
+            factor = np.ones_like(factor)
+        self.a_y = op.at(a, self._labels) * factor
         op.put(a, self._labels, 0.0)
-        self.a_max = op.most(a)
-        self._ratios = op.mul(a, of.pi, out=a)
-        # Z(r_j) and Z(k_j)
-        self._at_r = op.mul(powers, scale) if total is None else op.mul(powers, scale, out=powers)
-        self._at_k = power * scale
-        if total is not None:
-            op.mul(d, total, out=d)
+        self.a_max = op.most(a) * factor
+        self._ratios, self._factor = op.mul(a, of.pi, out=a), factor
+        d = op.sub(power, self._at_k)
+        op.absolute(d, out=d)
         if cap is not None:
-            op.minimum(d, op.mul(self._lengths, cap * _RAISED, out=total), out=d)
+            op.minimum(d, op.mul(self._lengths, cap * _RAISED), out=d)
         self._d = op.add(d, op.column(given.wider), out=d)
 
     def _unit(self) -> None:
         """|r - k| and 1, as `OrdinaryRows.unit` has them."""
         op, of, given = self._in, self._of, self._given
-        d = op.mul(self._lengths, op.column(given.factor))
-        self._d = op.add(d, op.column(given.wider), out=d)
-        self._at_r, self._at_k = op.mul(of.r, _RAISED), self._terms.k * _RAISED
-        self.a_y = self.a_max = np.ones_like(given.wider)
+        self._d = op.add(self._lengths, op.column(given.wider))
+        self._at_r, self._at_k = of.r, self._terms.k
+        self.a_y = self.a_max = self._factor = np.ones_like(given.wider)
         self._ratios = op.copy(of.pi)
         op.put(self._ratios, self._labels, 0.0)
 
@@ -174,29 +162,38 @@ class ArrayFamily:
         square = op.mul(movement, movement, out=movement)
         return first, second, op.dot(weighted, square), largest
 
-    def loss_slope(self) -> Scalars:
-        """sum_{j != y} pi_j (d_j + d_y)."""
-        op, others = self._in, self._ratios
-        if self._given.own:
-            others = op.copy(self._of.pi)
-            op.put(others, self._labels, 0.0)
-        return op.dot(others, self._d) + op.total(others) * op.at(self._d, self._labels)
+    @property
+    def d_y(self) -> Scalars:
+        """The target's own."""
+        return self._in.at(self._d, self._labels)
 
-    def margin(self) -> tuple[Scalars, Scalars]:
-        """The least gap between log-probabilities, and the largest share of one that a movement has."""
+    def least_gap(self) -> Scalars:
+        """The least gap between the top log-probability and another, past twice their error."""
+        op, shifted, top = self._in, self._of.shifted, self._measured.numbers.top
+        op.put(shifted, top, -np.inf)
+        found = op.most(shifted)
+        op.put(shifted, top, 0.0)
+        return np.maximum(-self._given.error - found, 0.0)
+
+    def largest_share(self) -> Scalars:
+        """The largest share of such a gap that a movement against the top class has."""
         op = self._in
         gaps = op.sub(op.column(-self._given.error), self._of.shifted)
         op.clamp(gaps, 0.0, None, gaps)
         op.put(gaps, self._measured.numbers.top, np.inf)
-        least = op.least(gaps)
-        return least, op.most(op.div(self.vectors[1].v, gaps, out=gaps))
+        return op.most(op.div(self.vectors[1].v, gaps, out=gaps))
 
 
 class _Ratios:
-    """The weights pi_j a_j of one family, 0 for the target, with those that follow from them; and all others."""
+    """The weights pi_j a_j of one family, 0 for the target and still to be multiplied by a `factor` of the row, with
+    those that follow from them, and their sum; and all others."""
 
-    def __init__(self, measured: Measured, ratios: Each, total: Scalars) -> None:
-        self.measured, self.ratios, self.total = measured, ratios, total
+    def __init__(self, measured: Measured, ratios: Each, factor: Scalars, total: Scalars) -> None:
+        self.measured, self.ratios, self.factor, self.total = measured, ratios, factor, total
+
+    def dot(self, weights: Each, values: Each) -> Scalars:
+        """A sum over classes with some of these weights."""
+        return self.measured.arrays.dot(weights, values) * self.factor
 
     @cached_property
     def doubled(self) -> Each:
@@ -225,9 +222,7 @@ class ArrayVector:
 
     def replaced(self, other: ArrayVector, rows: Flags) -> ArrayVector:
         """The same with another vector in some rows."""
-        op, places = self._weights.measured.arrays, rows.nonzero()[0]
-        v = op.copy(self.v)
-        op.put_rows(v, places, other.v)
+        v = self._weights.measured.arrays.either(self.v, other.v, rows)
         numbers = ((self.largest, other.largest), (self.spread, other.spread), (self._first, other._first))
         largest, spread, first = (np.where(rows, theirs, ours) for ours, theirs in numbers)
         return ArrayVector(self._weights, v, np.where(rows, other.at_top, self.at_top), (largest, spread, first))
@@ -236,7 +231,7 @@ class ArrayVector:
     def mean(self) -> Scalars:
         """V = sum pi v."""
         measured = self._weights.measured
-        return measured.arrays.dot(measured.others, self.v) + measured.numbers.peak * self.at_top
+        return measured.arrays.dot(measured.pi, self.v)
 
     @cached_property
     def _squares(self) -> Each:
@@ -247,7 +242,7 @@ class ArrayVector:
     def square(self) -> Scalars:
         """N = sum pi v^2."""
         measured = self._weights.measured
-        return measured.arrays.dot(measured.others, self._squares) + measured.numbers.peak * self.at_top**2
+        return measured.arrays.dot(measured.pi, self._squares)
 
     @cached_property
     def _moved(self) -> tuple[Scalars, Scalars, Scalars]:
@@ -261,12 +256,12 @@ class ArrayVector:
 
     @cached_property
     def _plain(self) -> Scalars:
-        return self._weights.measured.arrays.dot(self._weights.ratios, self.v)
+        return self._weights.dot(self._weights.ratios, self.v)
 
     @cached_property
     def _straight(self) -> Scalars:
         """sum pi a w v."""
-        return self._plain - 2 * self._weights.measured.arrays.dot(self._weights.doubled, self.v)
+        return self._plain - 2 * self._weights.dot(self._weights.doubled, self.v)
 
     @property
     def _level(self) -> Scalars:
@@ -280,12 +275,13 @@ class ArrayVector:
     @cached_property
     def ratio_second(self) -> Scalars:
         """sum pi a kappa."""
-        weights, op = self._weights, self._weights.measured.arrays
-        bent = op.dot(weights.bent, self._squares)
+        weights = self._weights
+        bent = weights.dot(weights.bent, self._squares)
         return weights.total * self._level + self.mean * (2 * self._straight - self._plain) + bent
 
+    @cached_property
     def _kappa(self) -> Each:
-        """V^2 - N/2 + v_j V (2 w_j - 1) + v_j^2 (w_j^2 - w_j/2 + pi_j); a new array."""
+        """V^2 - N/2 + v_j V (2 w_j - 1) + v_j^2 (w_j^2 - w_j/2 + pi_j)."""
         measured, op = self._weights.measured, self._weights.measured.arrays
         # 2 w - 1 = 1 - 4 pi
         found = op.plus_product(op.column(self.mean), measured.pi, op.column(-4 * self.mean))
@@ -295,8 +291,8 @@ class ArrayVector:
     @cached_property
     def curvature(self) -> Scalars:
         """Q = sum_j pi_j |kappa_j|."""
-        measured, op, kappa = self._weights.measured, self._weights.measured.arrays, self._kappa()
-        return op.dot(measured.pi, op.absolute(kappa, out=kappa))
+        measured, op = self._weights.measured, self._weights.measured.arrays
+        return op.dot(measured.pi, op.absolute(self._kappa))
 
     @cached_property
     def twist(self) -> Scalars:
@@ -306,14 +302,13 @@ class ArrayVector:
         # t_j = V + v_j w_j
         t = op.plus_product(v, v, pi, factor=-2.0)
         op.add(t, op.column(self.mean), out=t)
-        found = self._kappa()
-        op.mul(found, 2.0, out=found)
+        found = op.mul(self._kappa, 2.0)
         op.mul(op.sub(found, op.mul(t, t), out=found), t, out=found)
         # q_j = sum pi v^3 + 3 v_j N + 3 v_j^2 V + v_j^3 (w_j - 6 pi_j)
         q = op.plus_product(v, v, pi, out=t, factor=-8.0)
         op.mul(op.add(q, op.column(3 * self.mean), out=q), v, out=q)
         op.mul(op.add(q, op.column(3 * self.square), out=q), v, out=q)
-        cubes = op.dot(op.mul(measured.others, v), self._squares) + measured.numbers.peak * self.at_top**3
+        cubes = op.dot(op.mul(pi, v), self._squares)
         op.mul(op.add(q, op.column(cubes), out=q), 1 / 6, out=q)
         return op.dot(pi, op.add(found, q, out=found))
 

@@ -85,13 +85,10 @@ class CompiledLoops:
             pi_top=self._there(self.numbers.peak),
             log_pi_top=log_pi_top,
             others=of.others.squeeze(1),
-            length=self._there(self._length),
             phi_center=dots(self._phi, center),
             center_squared=dots(center, center),
-            size_mean=size_mean,
             gamma=torch.full_like(size_mean, given.gamma),
-            of_gap=self._there(given.of_gap),
-            factor=self._there(given.factor),
+            of_squares=self._there(given.of_squares),
             wider=self._there(given.wider),
             ratio=self._there(given.ratio),
             between=self._there(given.between),
@@ -136,8 +133,9 @@ class CompiledFamily:
             return sums(max(order, highest)).vectors[which]
 
         direct, off = (each.numpy(force=True) for each in top)
-        self.distances = DistanceNumbers(_flat(of.rho_mean), _flat(of.rho_most), direct, off)
-        raise_by, at_top = given.raise_by(self.distances), (of.d_top, torch.zeros_like(of.d_top))
+        rho_mean, at_top = _flat(of.rho_mean), (of.d_top, torch.zeros_like(of.d_top))
+        raise_by = given.raise_by(rho_mean, direct)
+        self.distances = DistanceNumbers(rho_mean, direct, off, raise_by)
         self.vectors: Sequence[CompiledVector] = [
             CompiledVector(each, top, raise_by, partial(bent, which))
             for which, (each, top) in enumerate(zip(of.vectors, at_top, strict=True))
@@ -153,13 +151,13 @@ class CompiledFamily:
         """What is one number a row in the program as well."""
         return _flat(getattr(self._of, name))
 
-    def loss_slope(self) -> Scalars:
-        """sum_{j != y} pi_j (d_j + d_y)."""
-        return _flat(self._of.loss_slope)
+    def least_gap(self) -> Scalars:
+        """The least gap between the top log-probability and another, past twice their error."""
+        return _flat(self._of.gap_least)
 
-    def margin(self) -> tuple[Scalars, Scalars]:
-        """The least gap between log-probabilities, and the largest share of one that a movement has."""
-        return _flat(self._of.gap_least), _flat(self._of.use_most)
+    def largest_share(self) -> Scalars:
+        """The largest share of such a gap that a movement against the top class has."""
+        return _flat(self._of.use_most)
 
 
 class CompiledVector:

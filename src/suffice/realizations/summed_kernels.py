@@ -31,10 +31,11 @@ _RAISED = above(1.0, FEW)
 
 
 class Weighed(NamedTuple):
-    """Squared gaps, log pi, pi, slopes, and pi times slope times k, with sums, extremes and the top class of each row.
+    """Squared gaps, log pi, pi, slopes, and pi times slope times k, with sums, the least radius and the top class of
+    each row.
 
-    `others` is the sum of all probabilities but the top one, `along` that of pi times slope; `size` is slope times
-    k + |phi|, its largest and its mean.
+    `others` is the sum of all probabilities but the top one, `along` that of pi times slope, `size_mean` that of pi
+    times slope times k + |phi|.
     """
 
     gaps: Each
@@ -46,12 +47,6 @@ class Weighed(NamedTuple):
     others: One
     along: One
     r_least: One
-    r_most: One
-    k_over_r: One
-    score_most: One
-    delta_most: One
-    slope_most: One
-    size_most: One
     size_mean: One
 
 
@@ -60,7 +55,7 @@ def weighed(order: int, nu: float, mu_phi: Each, phi_squared: One, length: One, 
     of = ClassTerms(*terms)
     gaps = torch.maximum(torch.addcmul(phi_squared, mu_phi, 2 * of.k), -of.square)
     r_squared = squared_radius(of.k, gaps, (of.square, of.lost))
-    r, s_r = torch.sqrt(r_squared), torch.sqrt(r_squared + nu * nu)
+    s_r = torch.sqrt(r_squared + nu * nu)
     inverse, delta = s_r.reciprocal(), gaps / (s_r + of.radius)
     coefficients = () if order == 1 else tuple(ladder.potential_coefficients(order, nu))
     at = ladder.Endpoint(nu, coefficients, of.radius, of.inverse, of.inverse_sum, of.theta)
@@ -71,7 +66,7 @@ def weighed(order: int, nu: float, mu_phi: Each, phi_squared: One, length: One, 
     exponentials = shifted.exp()
     rest = _sum(torch.where(class_mask(top.squeeze(1), scores.shape[1]), 0.0, exponentials))
     pi = exponentials / (1 + rest)
-    weights, size = pi * slopes, slopes * (of.k + length)
+    weights = pi * slopes
     return Weighed(
         gaps=gaps,
         log_pi=shifted - rest.log1p(),
@@ -81,34 +76,25 @@ def weighed(order: int, nu: float, mu_phi: Each, phi_squared: One, length: One, 
         top=top,
         others=rest / (1 + rest),
         along=_sum(weights),
-        r_least=r.amin(dim=1, keepdim=True),
-        r_most=_most(r),
-        k_over_r=_most(of.k / r),
-        score_most=_most(scores.abs()),
-        delta_most=_most(delta.abs()),
-        slope_most=_most(slopes),
-        size_most=_most(size),
-        size_mean=_sum(pi * size),
+        r_least=torch.sqrt(r_squared.amin(dim=1, keepdim=True)),
+        size_mean=_sum(weights * (of.k + length)),
     )
 
 
 class Given(NamedTuple):
     """What the second program takes of a row: c is the mean of class gradients, all else as 6.10f and 6.10g have it.
 
-    `factor` and `wider` are for the allowances themselves, `ratio` is the factor of a_j, `between` and `of_radii` are
-    for matched gaps, `error` is twice that of a log-probability.
+    `wider` is for the allowances themselves, `ratio` is the factor of a_j, `between` and `of_radii` are for matched
+    gaps, `error` is twice that of a log-probability.
     """
 
     pi_top: One
     log_pi_top: One
     others: One
-    length: One
     phi_center: One
     center_squared: One
-    size_mean: One
     gamma: One
-    of_gap: One
-    factor: One
+    of_squares: One
     wider: One
     ratio: One
     between: One
@@ -145,8 +131,8 @@ class VectorMoments(NamedTuple):
 
 
 class FamilySums(NamedTuple):
-    """The sums of one family; d and a of the target and of the top class; of rho without the top class its mean and the
-    largest; and the least gap between log-probabilities with the largest share of one."""
+    """The sums of one family; d and a of the target and of the top class; the mean of rho without the top class; and
+    the least gap between log-probabilities with the largest share of one."""
 
     total: One
     ratio: One
@@ -154,11 +140,9 @@ class FamilySums(NamedTuple):
     a_y: One
     d_y: One
     d_top: One
-    loss_slope: One
     losses: tuple[One, One, One, One]
     vectors: tuple[VectorMoments, VectorMoments]
     rho_mean: One
-    rho_most: One
     gap_least: One
     use_most: One
 
@@ -217,14 +201,12 @@ def class_sums(
         a_y=at_y.a,
         d_y=at_y.d,
         d_top=at_top.d,
-        loss_slope=_sum(target_left_out * (here.d + at_y.d)),
         losses=(_sum(first), _sum(first * to_y), _sum(first * to_y * to_y), _most(to_y)),
         vectors=(
             _moments(shared, here.d, at_top.d, highest),
             _moments(shared, to_top, torch.zeros_like(at_top.d), highest),
         ),
         rho_mean=_sum(top_left_out * rho),
-        rho_most=_most(torch.where(is_top, 0.0, rho)),
         gap_least=gap.amin(dim=1, keepdim=True),
         use_most=_most(torch.where(gap > 0, to_top / gap, torch.inf)),
     )
@@ -237,14 +219,13 @@ def _own(
     r_squared = squared_radius(of.k, gaps, (of.square, of.lost))
     r, s_r = torch.sqrt(r_squared), torch.sqrt(r_squared + nu * nu)
     inverse = s_r.reciprocal()
-    delta = (gaps / (s_r + of.radius)).abs()
-    total, power = torch.ones_like(inverse), torch.ones_like(of.inverse)
-    for _ in range(order - 1):
-        power = power * of.inverse
-        total = total * inverse + power
     at_r, at_k = _power(inverse, order) * (constant / order), _power(of.inverse, order) * (constant / order)
-    d = delta * inverse * of.inverse * total * (constant / order)
-    a = r * _power(inverse, order + 2) * given.ratio
+    d = (at_r - at_k).abs()
+    # r first: the power alone may be a subnormal number
+    a = r * inverse
+    for _ in range(order + 1):
+        a = a * inverse
+    a = a * given.ratio
     if cap is not None:
         d, a = torch.minimum(d, gaps.abs() / (r + of.k) * cap), a.clamp_max(cap)
     return _Endpoint(r, of.k, at_r, at_k, d * _RAISED + given.wider, a.clamp_min(_TINY))
@@ -255,7 +236,7 @@ def _unit(
 ) -> _Endpoint:
     """|r - k| and 1, as `OrdinaryRows.unit` has them."""
     r = torch.sqrt(squared_radius(of.k, gaps, (of.square, of.lost)))
-    d = gaps.abs() / (r + of.k) * given.factor + given.wider
+    d = gaps.abs() / (r + of.k) + given.wider
     return _Endpoint(r, of.k, r, of.k, d, torch.ones_like(d))
 
 
@@ -270,11 +251,8 @@ def _matched(here: _Endpoint, other: _Endpoint, cap: float | None, own: bool, gi
 
 def _distances(r: Each, k: Tensor, slopes: Each, inner: Each, given: Given) -> Each:
     """rho_j before the error of the mean is added, as in `ordinary_distances`."""
-    size = slopes * (k + given.length)
-    length = slopes * r
-    squares = (length * length - 2 * ((inner * k + given.phi_center) * slopes) + given.center_squared).clamp_min(0)
-    sizes = size + given.size_mean
-    return torch.sqrt(squares + given.gamma * (sizes * sizes) + given.of_gap)
+    inwards = slopes * (r * r) * (1 + 5 * given.gamma) - 2 * (inner * k + given.phi_center)
+    return torch.sqrt((slopes * inwards + (given.center_squared + given.of_squares)).clamp_min(0))
 
 
 class _Shared(NamedTuple):

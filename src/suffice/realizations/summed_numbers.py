@@ -15,8 +15,8 @@ __all__ = ["DistanceNumbers", "FamilyLoops", "FamilyNumbers", "Loops", "RowNumbe
 
 
 class RowNumbers(NamedTuple):
-    """The top class, its probability, the target's, and the sum of all but the top one; extremes of radii, k/r, scores,
-    s(r) - s(k) and slopes; `along` is the sum of pi times slope, `size` is slope times k + |phi|."""
+    """The top class, its probability, the target's, and the sum of all but the top one; the least radius; `along` is
+    the sum of pi times slope, `size_mean` that of pi times slope times k + |phi|."""
 
     top: Places
     peak: Scalars
@@ -24,45 +24,40 @@ class RowNumbers(NamedTuple):
     others: Scalars
     along: Scalars
     r_least: Scalars
-    r_most: Scalars
-    k_over_r: Scalars
-    score_most: Scalars
-    delta_most: Scalars
-    slope_most: Scalars
-    size_most: Scalars
     size_mean: Scalars
 
 
 class DistanceNumbers(NamedTuple):
-    """Of the distances rho_j, before the error of the mean is added, sum pi rho and the largest without the top class,
-    and that of the top class, which is off by `off` at most."""
+    """Of the distances rho_j, before `raise_by` is added to each, sum pi rho without the top class, and that of the top
+    class, which is off by `off` at most."""
 
     mean: Scalars
-    most: Scalars
     top: Scalars
     off: Scalars
+    raise_by: Scalars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyNumbers:
     """What the second loop takes of a family (6.10f): c_n raised, the cap of order 2 and whether it is needed,
-    `factor` and `wider` for the allowances themselves, `ratio` for a_j, `between` and `of_radii` for matched gaps;
-    `error` is twice that of a log-probability, `gamma` and `of_gap` raise the squares of distances (6.10g), and
-    `raise_by` says what is added to each of these."""
+    `wider` for the allowances themselves, `ratio` for a_j, `between` and `of_radii` for matched gaps; `error` is twice
+    that of a log-probability, `gamma` and `of_squares` raise the squares of distances (6.10g), and `raise_by` says
+    what is added to each of these, by `mean` and `top` of `DistanceNumbers`; `vanishing` says whether an a_j may
+    underflow."""
 
     own: bool
     constant: float
     cap: float | None
     capped: bool
-    factor: Scalars
+    vanishing: bool
     wider: Scalars
     ratio: Scalars
     between: Scalars
     of_radii: Scalars
     error: Scalars
     gamma: float
-    of_gap: Scalars
-    raise_by: Callable[[DistanceNumbers], Scalars]
+    of_squares: Scalars
+    raise_by: Callable[[Scalars, Scalars], Scalars]
 
 
 class VectorLoops(Protocol):
@@ -103,6 +98,8 @@ class FamilyLoops(Protocol):
     @property
     def a_y(self) -> Scalars: ...
     @property
+    def d_y(self) -> Scalars: ...
+    @property
     def distances(self) -> DistanceNumbers: ...
     @property
     def losses(self) -> tuple[Scalars, Scalars, Scalars, Scalars]: ...
@@ -112,12 +109,12 @@ class FamilyLoops(Protocol):
         """The second vector in some rows and d in the others, as one vector; None if that is not less work."""
         ...
 
-    def loss_slope(self) -> Scalars:
-        """sum_{j != y} pi_j (d_j + d_y)."""
+    def least_gap(self) -> Scalars:
+        """The least gap between the top log-probability and another, past twice their error."""
         ...
 
-    def margin(self) -> tuple[Scalars, Scalars]:
-        """The least gap between log-probabilities, and the largest share of one that a movement has."""
+    def largest_share(self) -> Scalars:
+        """The largest share of such a gap that a movement against the top class has."""
         ...
 
 

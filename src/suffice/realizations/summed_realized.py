@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -16,6 +17,7 @@ from suffice.contracts.base import Contract, Needs
 from suffice.contracts.bounds import Allowances, Bounds, SoftmaxHead
 from suffice.contracts.centered_series import CenteredSeries, centered_series
 from suffice.contracts.family import Family, SoftmaxFamily
+from suffice.contracts.series import MOST_MASS
 from suffice.contracts.summed_family import SummedFamily
 from suffice.objectives.contrastive import differentiable
 from suffice.pairs.base import Pair
@@ -125,17 +127,19 @@ class SummedRealized(Realized):
 
     def pieces(self, budgets: Budgets, contract: Contract) -> Iterator[tuple[Tensor, Realized]]:
         """All rows by sums but those in which one class has nearly everything: these in runs of their own."""
-        every = torch.arange(len(self), device=self.states.features.device)
+        device = self.states.features.device
+        every = torch.arange(len(self), device=device)
         if contract.series is not centered_series or budgets.prediction or budgets.kl is not None:
             # for which there are no series
-            dominating = torch.ones_like(every, dtype=torch.bool)
+            dominated = np.ones(len(self), dtype=bool)
         else:
-            dominating = self._rows.dominated
-            if int((~dominating).sum()) < self._least:
-                dominating = torch.ones_like(dominating)
-        if not bool(dominating.any()):
+            dominated = self._rows.peak > MOST_MASS
+            if len(self) - np.count_nonzero(dominated) < self._least:
+                dominated[:] = True
+        if not dominated.any():
             yield every, self
             return
+        dominating = torch.from_numpy(dominated).to(device)
         rest = every[~dominating]
         if len(rest):
             yield rest, SummedRealized(self.states[rest], self.pair, self._rows.kept(rest), self._least)

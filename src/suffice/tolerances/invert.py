@@ -74,7 +74,11 @@ def _aimed_first(family: Family, budgets: Budgets, at_one: Bounds | None = None)
 
 def with_one(inverse: Inverse, at_one: Bounds, budgets: Budgets) -> Inverse:
     """The same with what was found at 1 as a bracket point, so that "certified" and "headroom >= 1" cannot disagree."""
-    at = _judged(budgets.shares(at_one))
+    shares = budgets.shares(at_one)
+    accepted = accepts(shares)
+    if bool(torch.where(accepted, inverse.accepted >= 1, inverse.rejected <= 1).all()):
+        return inverse
+    at = _judged(shares)
     below = 1 - torch.finfo(inverse.accepted.dtype).eps
     return Inverse(
         accepted=torch.where(at.accepted, inverse.accepted.clamp_min(1), inverse.accepted.clamp_max(below)),

@@ -92,14 +92,23 @@ def tolerance(
     parts, places, start = [], [], 0
     with undifferentiated(states, realization):
         for part in _runs(quick, states):
-            made, limits = quick.at(part), budgets[start : start + len(part)]
-            made = made if family is None else made.of_family(family)
-            for rows, piece in _pieces(quick, made, limits, chosen):
-                parts.append(tolerance_of(piece, limits[rows], chosen))
+            limits = budgets[start : start + len(part)]
+            for rows, found in _tolerated(quick, part, family, limits, chosen):
+                parts.append(found)
                 places.append(rows + start)
             start += len(part)
     whole = joined(parts, scope=realization.scope, execution=execution_words(realization))
-    return in_order(whole, torch.cat(places))
+    return in_order(whole, places)
+
+
+def _tolerated(
+    realization: Realization, states: Any, family: str | None, budgets: Budgets, contract: Contract
+) -> list[tuple[Tensor, Tolerance]]:
+    """The tolerances of one chunk, of which nothing else is left when the next one is formed."""
+    made = realization.at(states)
+    made = made if family is None else made.of_family(family)
+    pieces = _pieces(realization, made, budgets, contract)
+    return [(rows, tolerance_of(piece, budgets[rows], contract)) for rows, piece in pieces]
 
 
 def _runs(realization: Realization, states: Objective) -> Iterator[Any]:
