@@ -94,6 +94,8 @@ class Budgets:
 
     def __getitem__(self, rows: slice | Tensor) -> Budgets:
         """The budgets of some states; what is the same for all stays as it is."""
+        if not any(isinstance(getattr(self, name), Tensor) for name in _CLOSED):
+            return self
         part = object.__new__(Budgets)
         for name in (*_CLOSED, "prediction", "estimated"):
             value = getattr(self, name)

@@ -37,8 +37,8 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
     (
         "distance-roundings",
         _LOOPS,
-        "squares = op.mul(of.squared, 1 + 5 * given.gamma)",
-        "squares = op.mul(of.squared, 1.0)",
+        "of.slopes, factor=1 + 5 * given.gamma)",
+        "of.slopes, factor=1.0)",
         "squares are as far off as their products",
         _GAMMA,
     ),

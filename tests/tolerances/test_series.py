@@ -100,12 +100,12 @@ def test_a_zero_slope_is_not_settled() -> None:
 
 
 def test_an_end_that_is_not_accepted_is_not_settled() -> None:
-    """A fifth power, on which the secant method swings away from the root: both of its ends are over the budget."""
+    """A fifth power, which is no parabola: both of the ends that this gives are over the budget."""
 
     class Steep(Quadratic):
         def end(self, _name: str, b: Scalars, *, upper: bool) -> Scalars:
             del upper
-            return 1e-3 * (b / 1e-3) ** 5 * (1 + 1e-3)
+            return 1e-3 * (b / 1e-3) ** 5 * (1 - 1e-4)
 
     inverse, settled = settle(_made(Steep, 1.0, 0.0, 1.0), {"loss": _of(1e-3)}, _of(1e-13))
     assert (inverse.accepted / 1e-3) ** 5 > 1

@@ -64,9 +64,10 @@ class SummedFamily:
     def slopes(self) -> Sensitivity:
         """Those of the conditioned contract (prop:sensitivity)."""
         found = self.sums.sensitivity()
-        rows = torch.from_numpy(~self.sums.usable()).nonzero().squeeze(1).to(self.dominating.device)
-        if not len(rows):
+        usable = self.sums.usable()
+        if usable.all():
             return found
+        rows = torch.from_numpy(~usable).nonzero().squeeze(1).to(self.dominating.device)
         rest = self.formed(rows).slopes()
         return Sensitivity(
             loss=found.loss.index_put((rows,), rest.loss),

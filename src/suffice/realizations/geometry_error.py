@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from suffice.numerics.arrays import Scalars, quiet
 from suffice.numerics.formats import format_of
 from suffice.numerics.outward import above, below
 from suffice.numerics.products import roundings_of_product
@@ -59,25 +60,24 @@ def direction_error(dim: int) -> float:
 
 def feature_lengths(states: States) -> Float[Tensor, " queries"]:
     """|f|/tau from above, also where the squares of features underflow or overflow."""
-    lengths = _lengths(states.features)
-    if len(lengths):
-        least, most = torch.aminmax(lengths)
-        if least.item() > 1e-140 and most.item() < 1e140:
-            lengths = lengths / states.temperature
-        else:
-            lengths = torch.linalg.vector_norm(states.features / states.temperature[:, None], dim=1)
+    lengths = _on_host(states)
+    if lengths is None:
+        lengths = torch.linalg.vector_norm(states.features / states.temperature[:, None], dim=1)
     # a root of p squares; coordinates below 1e-154 are lost in these
     return above(lengths, states.bank.dim + 18) + 1e-150
 
 
-def _lengths(rows: Float[Tensor, "queries dim"]) -> Float[Tensor, " queries"]:
-    """Roots of sums of squares, on the host in half of the time of `torch.linalg.vector_norm`."""
-    if rows.device.type != "cpu" or rows.requires_grad:
-        found: Tensor = torch.linalg.vector_norm(rows, dim=1)
-        return found
-    each = rows.numpy()
-    with np.errstate(all="ignore"):
-        return torch.from_numpy(np.sqrt(np.vecdot(each, each)))
+@quiet
+def _on_host(states: States) -> Float[Tensor, " queries"] | None:
+    """|f|/tau as roots of sums of squares, in half of the time of `torch.linalg.vector_norm`; None where these may
+    underflow or overflow, or are somewhere else."""
+    features, tau = states.features, states.temperature
+    if features.device.type != "cpu" or features.requires_grad or tau.requires_grad or not len(features):
+        return None
+    each = features.numpy()
+    lengths: Scalars = np.sqrt(np.vecdot(each, each))
+    usual = np.minimum.reduce(lengths) > 1e-140 and np.maximum.reduce(lengths) < 1e140
+    return torch.from_numpy(lengths / tau.numpy()) if usual else None
 
 
 def gap_roundings(dim: int, dtype: torch.dtype, inputs: torch.dtype, model: str) -> tuple[float, float]:

@@ -36,6 +36,7 @@ from suffice.states import Geometry, States
 __all__ = ["OrdinaryEnvelope", "OrdinaryRows", "Placed", "ordinary_envelope", "ordinary_rows"]
 
 _TINY = smallest_normal(torch.float64)
+_ELEVENTH = float(UNIFORM["eleventh"].value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ def ordinary_envelope(pair: Pair, nu: float) -> OrdinaryEnvelope | None:
         return None
     cap = None
     if pair.order == 2 and isinstance(pair.allowances, BestAllowance):
-        cap = above(float(UNIFORM["eleventh"].value) / nu**3, 16)
+        cap = above(_ELEVENTH / nu**3, 16)
     return OrdinaryEnvelope(pair.order, cap)
 
 

@@ -166,8 +166,7 @@ class ArrayLoops:
         line = op.plus_product(op.column(-2 * _sums(self._phi, center)), inner, -2 * self._terms.k, out=inner)
         # hhat_j is a sum of two vectors that may cancel: roundings are as large as their lengths
         raised = _sums(center, center) + given.of_squares
-        squares = op.mul(of.squared, 1 + 5 * given.gamma)
-        op.plus_product(line, squares, of.slopes, out=squares)
+        squares = op.plus_product(line, of.squared, of.slopes, factor=1 + 5 * given.gamma)
         op.plus_product(op.column(raised), squares, of.slopes, out=squares)
         rho = op.sqrt(squares, out=squares)
         op.put(rho, mine.top, 0.0)

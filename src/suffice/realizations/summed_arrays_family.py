@@ -56,11 +56,9 @@ class Measured:
 
     @cached_property
     def quadratic(self) -> Each:
-        """w^2 - w/2 + pi = 1/2 - 2 pi + 4 pi^2."""
-        op = self.arrays
-        found = op.mul(self.pi, 4.0)
-        op.mul(op.sub(found, 2.0, out=found), self.pi, out=found)
-        return op.add(found, 0.5, out=found)
+        """w^2 - w/2 + pi = 1/2 - 2 pi + 4 pi^2 = (2 pi - 1/2)^2 + 1/4."""
+        root = self.arrays.line(self.pi, 2.0, -0.5)
+        return self.arrays.product_plus(0.25, root, root, out=root)
 
 
 class ArrayFamily:

@@ -34,6 +34,8 @@ __all__ = ["CompiledAnalytic", "SummedAnalytic", "SummedRealized", "by_sums", "r
 
 # Of a single row torch compiles another program, which takes longer than any row.
 _LEAST_ROWS = 2
+# Rows in which one class has nearly everything are formed in runs of so many entries: numbers of rows cost their calls.
+_ENTRIES = 1 << 18
 # Compiled code has few working tensors, and likes runs that are this many times as long.
 _TIMES = 4
 
@@ -143,7 +145,7 @@ class SummedRealized(Realized):
         rest = every[~dominating]
         if len(rest):
             yield rest, SummedRealized(self.states[rest], self.pair, self._rows.kept(rest), self._least)
-        for rows in every[dominating].split(self.states.chunk):
+        for rows in every[dominating].split(max(self.states.chunk, _ENTRIES // self.states.num_classes)):
             yield rows, self._formed_at(rows)
 
     def _formed_at(self, rows: Tensor) -> AnalyticRealized:

@@ -219,5 +219,6 @@ def first_order_tolerance(slopes: Sensitivity, budgets: Budgets) -> Float[Tensor
         if c is None:
             continue
         reached = torch.sqrt(limit) / torch.sqrt(c) if name == "kl" else limit / c
-        best = torch.minimum(best, torch.where(c > 0, reached, torch.inf))
+        # (what is NaN is not known to be positive)
+        best = torch.fmin(best, reached)
     return best

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -19,8 +20,12 @@ __all__ = ["settle"]
 _SECANT_STEPS = 4
 # A step that is this small is the last one: what it leaves is of the size of its square.
 _LAST_STEP = 1e-8
-# The accepted end is this far below the root, relatively: past the rounding of the bounds, so that it is accepted.
+# The accepted end is this far below the root, relatively: past the rounding of the bounds, so that it is accepted ...
 _BELOW = 2e-13
+# ... and past the error of a parabola, at most the square of its step times a third of the largest movement, or so.
+_PARABOLA, _MOST_BELOW = 1 / 30, 4e-10
+# Up to this step a parabola is enough: what it leaves is then within the width of a bracket.
+_SHORT = 2e-4
 # Starts further away than this are left to direct evaluation.
 _FARTHEST_START = 0.1
 # Budgets that the series are used for, the gradient's before its scale: sums and bounds near them are then far from the
@@ -48,7 +53,7 @@ def settle(
     def there(values: Scalars | Flags) -> Tensor:
         return torch.from_numpy(values).to(slack.device)
 
-    inverse = Inverse(accepted=there(low), rejected=there(high), binding=there(binding), evaluations=_SECANT_STEPS + 3)
+    inverse = Inverse(accepted=there(low), rejected=there(high), binding=there(binding), evaluations=_SECANT_STEPS + 4)
     return inverse, there(settled)
 
 
@@ -57,14 +62,41 @@ def _settle(series: Series, limits: dict[str, Scalars], slack: Scalars) -> tuple
     # the slack of the series, and the two that a direct evaluation adds (6.12b)
     raised = {name: (1 + 3 * slack) / limit for name, limit in limits.items()}
 
+    def shares(b: Scalars) -> list[Scalars]:
+        return [series.end(name, b, upper=True) * factor for name, factor in raised.items()]
+
     def load(b: Scalars) -> Scalars:
-        return reduce(np.maximum, [series.end(name, b, upper=True) * factor for name, factor in raised.items()])
+        return reduce(np.maximum, shares(b))
 
     slopes = series.slopes()
-    start = reduce(np.minimum, [limit / slopes[name] for name, limit in limits.items()])
+    straight = [limit / slopes[name] for name, limit in limits.items()]
+    start = reduce(np.minimum, straight)
     usable = series.usable() & np.isfinite(start) & (start > 0) & series.near(start, _FARTHEST_START)
     usable &= _least_before_scale(series, limits) >= _LEAST_BUDGET
-    b = np.where(usable, start, 1.0)
+    start = np.where(usable, start, 1.0)
+    roots = [_on_parabola(start, *each) for each in zip(straight, shares(start), strict=True)]
+    b = reduce(np.minimum, roots)
+    step = 1 - b / start
+    if (step > _SHORT)[usable].any():
+        b, below = _by_secants(load, b, usable), _BELOW
+    else:
+        below = _BELOW + np.minimum(_PARABOLA * step * step, _MOST_BELOW)
+    low = b * (1 - below)
+    high = low * (1 + 0.99 * RELATIVE_WIDTH)
+    ends = np.stack([series.end(name, high, upper=False) * (1 - slack) / limit for name, limit in limits.items()])
+    settled = usable & (load(low) <= 1) & (ends.max(axis=0) > 1) & (low > 0) & series.near(high, _FARTHEST)
+    return low, high, ends.argmax(axis=0), settled
+
+
+def _on_parabola(start: Scalars, straight: Scalars, share: Scalars) -> Scalars:
+    """Where a share of a budget is 1 that is b/straight to first order, and known at a start: along a parabola in b."""
+    first = start / straight
+    found: Scalars = start * (2 / (first + np.sqrt(np.maximum(first * first + 4 * (share - first), 0.0))))
+    return found
+
+
+def _by_secants(load: Callable[[Scalars], Scalars], b: Scalars, usable: Flags) -> Scalars:
+    """Where the load is 1, by the secant method in (log b, log load)."""
     error = np.log(load(b))
     power = np.ones_like(error)
     for _ in range(_SECANT_STEPS):
@@ -75,11 +107,7 @@ def _settle(series: Series, limits: dict[str, Scalars], slack: Scalars) -> tuple
         following = np.log(load(b))
         power = np.clip(np.where(np.abs(step) > 1e-7, (following - error) / step, power), 0.5, 2)
         error = following
-    low = b * (1 - _BELOW)
-    high = low * (1 + 0.99 * RELATIVE_WIDTH)
-    ends = np.stack([series.end(name, high, upper=False) * (1 - slack) / limit for name, limit in limits.items()])
-    settled = usable & (load(low) <= 1) & (ends.max(axis=0) > 1) & (low > 0) & series.near(high, _FARTHEST)
-    return low, high, ends.argmax(axis=0), settled
+    return b
 
 
 def _least_before_scale(series: Series, limits: dict[str, Scalars]) -> Scalars:

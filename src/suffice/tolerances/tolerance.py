@@ -32,6 +32,8 @@ from suffice.words import Outcome, Scope
 
 __all__ = ["Tolerance", "headroom", "sensitivity", "tolerance", "tolerance_of"]
 
+_OUTCOMES = np.asarray([str(each) for each in (Outcome.BOUNDED, Outcome.ZERO, Outcome.UNBOUNDED)])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Tolerance:
@@ -137,14 +139,14 @@ def tolerance_of(realized: Realized, budgets: Budgets, contract: Contract) -> To
     family = realized.unit_family(contract)
     left, some = realized.left(budgets)
     inverse = _nowhere_else(_inverse(realized, family, left), some)
-    unbounded = torch.isinf(inverse.rejected).numpy(force=True)
-    zero = (inverse.rejected == 0).numpy(force=True)
-    binding = np.asarray([*budgets.names, "none"])[inverse.binding.numpy(force=True)]
+    rejected = inverse.rejected.numpy(force=True)
+    unbounded = np.isinf(rejected)
+    binding = np.asarray([*budgets.names, "none"])[np.where(unbounded, -1, inverse.binding.numpy(force=True))]
     return Tolerance(
         b=inverse.accepted,
         upper=inverse.rejected,
-        binding=np.where(unbounded, "none", binding),
-        status=np.where(unbounded, Outcome.UNBOUNDED, np.where(zero, Outcome.ZERO, Outcome.BOUNDED)),
+        binding=binding,
+        status=_OUTCOMES[np.where(unbounded, 2, rejected == 0)],
         first_order=first_order_tolerance(realized.sensitivity(contract), budgets),
     )
 
