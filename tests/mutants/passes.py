@@ -25,6 +25,30 @@ _DOUBT = (f"{_NEAR}movements_without_a_doubt", f"{_NEAR}the_nearer_vector_is_the
 _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
     ("bias", _LOOPS, "return op.add(share, of.c, out=share)", "return share", "biases are part of a score", _FIRST),
     ("least-radius", _LOOPS, "r_least=op.least(r)", "r_least=op.most(r)", "of all radii", _FIRST),
+    (
+        "formed-logs",
+        _LOOPS,
+        "rest = np.log1p(mine.others[places] / mine.peak[places])",
+        "rest = np.log1p(0 * mine.others[places])",
+        "probabilities add up to one",
+        _FIRST,
+    ),
+    (
+        "formed-inverse",
+        _LOOPS,
+        "for each in (of.shifted, of.pi, of.slopes, of.inverse)",
+        "for each in (of.shifted, of.pi, of.slopes, of.r)",
+        "allowances are powers of 1/s",
+        _FIRST,
+    ),
+    (
+        "formed-of-other-rows",
+        "realizations/summed_realized.py",
+        "given.order, given.cap, outside, given.loops.at(rows))",
+        "given.order, given.cap, outside, given.loops.at(rows.flip(0)))",
+        "a row has its own probabilities",
+        (f"{_HERE}_realized.py::test_numbers_are_those_that_are_formed",),
+    ),
     ("others", _LOOPS, "others=rest * peak", "others=rest", "a share of the mass", _FIRST),
     (
         "size-mean",

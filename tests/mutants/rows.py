@@ -134,8 +134,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _rows(
         "cap",
-        'cap = above(float(UNIFORM["eleventh"].value) / nu**3, 16)',
-        'cap = above(float(UNIFORM["eleventh"].value) / nu**4, 16)',
+        "cap = above(_ELEVENTH / nu**3, 16)",
+        "cap = above(_ELEVENTH / nu**4, 16)",
         "1/(11 nu^3) is what is proved",
         _OWN,
     ),

@@ -10,6 +10,7 @@ import torch
 
 import suffice as sf
 from suffice.numerics.arrays import NUMPY, TorchArrays
+from suffice.realizations.analytic import Analytic
 from suffice.realizations.geometry_error import feature_lengths
 from suffice.realizations.summed_arrays import ArrayLoops
 from tests.support.ordinary import ordinary_states
@@ -71,3 +72,16 @@ def test_geometry_is_that_of_the_states() -> None:
     found, wanted = _loops(states, NUMPY).geometry(torch.arange(len(states))), states.geometry()
     assert torch.equal(found.squared_gaps, wanted.squared_gaps)
     assert torch.allclose(found.radii, wanted.radii, rtol=1e-15, atol=0)
+
+
+@BOTH
+def test_a_class_with_everything_has_the_logarithm_of_what_is_left(arrays: object) -> None:
+    """log pi of the top class is -1e-100 there, and not 0."""
+    bank = sf.ClassBank(torch.eye(6)[:3].double(), [5.0, 4.0, 3.0], [0.0, -230.0, -250.0])
+    states = sf.States(bank, torch.ones(2, 6).double(), torch.tensor([0, 1]), 1.0)
+    loops = _loops(states, arrays)
+    log_pi, pi, _, _ = loops.at(torch.arange(2))
+    formed = Analytic(sf.DebyePair()).at(states).head()
+    assert (formed.log_probabilities[:, 0] > -1e-95).all()
+    assert torch.allclose(log_pi, formed.log_probabilities, rtol=1e-10, atol=0)
+    assert torch.allclose(pi, formed.pi, rtol=1e-10, atol=0)

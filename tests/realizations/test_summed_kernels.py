@@ -47,8 +47,10 @@ def test_the_first_loop_is_what_is_formed(pair: sf.DebyePair, loops: str) -> Non
         summed, formed = both_rows(states, pair, loops)
         of, head, wide = summed.loops.numbers, formed.head, formed.widening
         every = torch.arange(len(states))
-        log_pi, slopes = summed.loops.at(every)
+        log_pi, pi, slopes, inverse = summed.loops.at(every)
         assert torch.allclose(log_pi, head.log_probabilities, rtol=1e-11, atol=1e-11)
+        assert torch.allclose(pi, head.pi, rtol=1e-11, atol=0)
+        assert inverse is None or torch.allclose(inverse, formed.inverse, rtol=1e-14, atol=0)
         _close(slopes, ladder.slope_from_radii(formed.order, formed.geometry.nu, formed.s_r, formed.inverse))
         assert torch.equal(there(of.top), head.top)
         assert torch.allclose(there(of.peak), at_class(head.pi, head.top), rtol=1e-11)

@@ -26,7 +26,7 @@ _MOST = 0.999
 # The domain of 6.12a: movements, then ratio allowances, distances and |h_j|, results, and factors.
 _LARGEST_MOVEMENT, _LARGEST, _LEAST, _MIDDLE, _LARGEST_FACTOR = 100.0, 1e100, 1e-200, 30.0, 1e30
 # Entries of a block of rows.
-_BLOCK = 131_072
+_BLOCK = 262_144
 
 Along = Callable[[SoftmaxHead, Allowances, Tensor], Bounds]
 

@@ -35,7 +35,7 @@ _MIDDLE = 30.0
 # Factors at most this large: sums are formed before they are multiplied by one.
 _LARGEST_FACTOR = 1e30
 # Entries of a block of rows.
-_BLOCK = 131_072
+_BLOCK = 262_144
 
 
 def in_plain_arithmetic(

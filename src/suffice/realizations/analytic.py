@@ -102,11 +102,19 @@ class AnalyticRealized(Realized):
     unit_words = "uniform primitive error"
 
     def __init__(
-        self, states: States, pair: Pair, geometry: Geometry, outside: Tensor, off: GeometryError | None = None
+        self,
+        states: States,
+        pair: Pair,
+        geometry: Geometry,
+        outside: Tensor,
+        off: GeometryError | None = None,
+        ordinary: OrdinaryRows | None = None,
     ) -> None:
         self.states, self.pair, self.geometry, self.outside = states, pair, geometry, outside
         if off is not None:
             vars(self)["off"] = off
+        if ordinary is not None:
+            vars(self)["_ordinary"] = ordinary
 
     def under(self, pair: Pair) -> AnalyticRealized:
         """Another pair at the same geometry."""

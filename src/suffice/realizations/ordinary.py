@@ -33,7 +33,7 @@ from suffice.realizations.row_allowances import NOTHING, RowAllowances
 from suffice.realizations.row_widening import RowWidening, row_widening
 from suffice.states import Geometry, States
 
-__all__ = ["OrdinaryEnvelope", "OrdinaryRows", "Placed", "ordinary_envelope", "ordinary_rows"]
+__all__ = ["Formed", "OrdinaryEnvelope", "OrdinaryRows", "Placed", "ordinary_envelope", "ordinary_rows"]
 
 _TINY = smallest_normal(torch.float64)
 _ELEVENTH = float(UNIFORM["eleventh"].value)
@@ -76,14 +76,32 @@ def ordinary_envelope(pair: Pair, nu: float) -> OrdinaryEnvelope | None:
     return OrdinaryEnvelope(pair.order, cap)
 
 
+class Formed(NamedTuple):
+    """What sums have formed of ordinary rows by the same formulas: log pi, pi, slopes A/r, and perhaps 1/s."""
+
+    log_pi: Float[Tensor, "queries classes"]
+    pi: Float[Tensor, "queries classes"]
+    slopes: Float[Tensor, "queries classes"]
+    inverse: Float[Tensor, "queries classes"] | None
+
+
 class OrdinaryRows:
     """Some states at one order n, d_j <= min(c_n |s_k^-n - s_r^-n|/n, cap |r - k|) and a_j <= min(c_n r/s^(n+2), cap).
 
     Each part is formed when it is first asked for. Rows that are not `narrow`, or not `ordinary`, hold nothing.
     """
 
-    def __init__(self, states: States, geometry: Geometry, order: int, cap: float | None, outside: Tensor) -> None:
+    def __init__(
+        self,
+        states: States,
+        geometry: Geometry,
+        order: int,
+        cap: float | None,
+        outside: Tensor,
+        formed: Formed | None = None,
+    ) -> None:
         self.states, self.geometry, self.order, self.cap, self.outside = states, geometry, order, cap, outside
+        self._formed = formed
         k = geometry.concentrations
         self._s_k = torch.hypot(k, torch.full_like(k, geometry.nu))
 
@@ -113,7 +131,8 @@ class OrdinaryRows:
     @cached_property
     def inverse(self) -> Float[Tensor, "queries classes"]:
         """1/s(r_j)."""
-        return self.s_r.reciprocal()
+        known = None if self._formed is None else self._formed.inverse
+        return self.s_r.reciprocal() if known is None else known
 
     @cached_property
     def _delta(self) -> Float[Tensor, "queries classes"]:
@@ -127,11 +146,9 @@ class OrdinaryRows:
     @cached_property
     def _softmax(self) -> tuple[SoftmaxHead, Float[Tensor, "queries classes"]]:
         """The head, and its probabilities."""
-        states = self.states
-        at = ladder.endpoint(self.order, self.geometry.nu, self._s_k)
-        scores = ladder.difference_from_radii(at, self.s_r, self._delta, self.inverse).add_(states.bank.biases)
+        states, formed = self.states, self._formed
         error = self._there(self._numbers.log_error(self.outside.numpy(force=True)))
-        log_pi, pi = softmax(scores)
+        log_pi, pi = softmax(self._scores()) if formed is None else (formed.log_pi, formed.pi)
         head = SoftmaxHead(
             log_probabilities=log_pi,
             probabilities=pi,
@@ -141,6 +158,17 @@ class OrdinaryRows:
         )
         return head, pi
 
+    def _scores(self) -> Float[Tensor, "queries classes"]:
+        at = ladder.endpoint(self.order, self.geometry.nu, self._s_k)
+        return ladder.difference_from_radii(at, self.s_r, self._delta, self.inverse).add_(self.states.bank.biases)
+
+    @cached_property
+    def _slopes(self) -> Float[Tensor, "queries classes"]:
+        """A/r."""
+        if self._formed is not None:
+            return self._formed.slopes
+        return ladder.slope_from_radii(self.order, self.geometry.nu, self.s_r, self.inverse)
+
     @property
     def head(self) -> SoftmaxHead:
         """Log-probabilities and probabilities."""
@@ -149,8 +177,7 @@ class OrdinaryRows:
     @cached_property
     def distances(self) -> Float[Tensor, "queries classes"]:
         """rho_j, from above."""
-        slopes = ladder.slope_from_radii(self.order, self.geometry.nu, self.s_r, self.inverse)
-        return ordinary_distances(self.states, self.geometry, self.order, self.widening, slopes, self.head)
+        return ordinary_distances(self.states, self.geometry, self.order, self.widening, self._slopes, self.head)
 
     @cached_property
     def _gaps(self) -> Float[Tensor, "queries classes"]:

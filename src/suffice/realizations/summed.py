@@ -293,7 +293,7 @@ class SummedRows:
     def _top_distance(self, rows: Places, mean: Scalars, rho_top: Scalars) -> Scalars:
         """rho_w of some rows, from shares of the others, of which only the mean distance is needed."""
         places, of = torch.from_numpy(rows), self.loops.numbers
-        log_pi, slopes = self.loops.at(places)
+        log_pi, _, slopes, _ = self.loops.at(places)
         top = torch.from_numpy(of.top[rows]).to(log_pi.device)
         rho = self._there(mean)[:, None].expand_as(log_pi).scatter(1, top[:, None], self._there(rho_top)[:, None])
         states = self.states[places]

@@ -17,6 +17,7 @@ from suffice.numerics.arrays import NUMPY, Arrays, Each, Places, Scalars, arrays
 from suffice.numerics.softmax import dots
 from suffice.objectives.between_products import ClassTerms, class_terms
 from suffice.pairs import ladder
+from suffice.realizations.ordinary import Formed
 from suffice.realizations.ordinary_distances import class_vectors
 from suffice.realizations.summed_arrays_family import ArrayFamily, Measured, Weighed
 from suffice.realizations.summed_numbers import DistanceNumbers, FamilyNumbers, RowNumbers
@@ -138,10 +139,15 @@ class ArrayLoops:
         op.plus_multiple(value, -0.5, op.log1p(share, out=share), out=share)
         return op.add(share, of.c, out=share)
 
-    def at(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and slopes of some rows."""
-        shifted, slopes = (self._in.tensor(each)[rows] for each in (self._of.shifted, self._of.slopes))
-        return shifted + torch.from_numpy(np.log(self.numbers.peak)).to(shifted)[rows, None], slopes
+    def at(self, rows: Tensor) -> Formed:
+        """Probabilities and slopes of some rows."""
+        of, mine, places = self._of, self.numbers, rows.numpy(force=True)
+        shifted, pi, slopes, inverse = (
+            self._in.tensor(each)[rows] for each in (of.shifted, of.pi, of.slopes, of.inverse)
+        )
+        # never the logarithm of a largest probability, which may be 1 to all digits
+        rest = np.log1p(mine.others[places] / mine.peak[places])
+        return Formed(shifted.sub_(torch.from_numpy(rest).to(shifted)[:, None]), pi, slopes, inverse)
 
     def geometry(self, rows: Tensor) -> Geometry:
         """That of some rows, all of which are narrow: no radius is near 0."""

@@ -15,6 +15,7 @@ from suffice.numerics.compensated import squared_radius
 from suffice.numerics.compiling import run_compiled
 from suffice.numerics.softmax import dots
 from suffice.objectives.between_products import ClassTerms, class_terms
+from suffice.realizations.ordinary import Formed
 from suffice.realizations.ordinary_distances import class_vectors
 from suffice.realizations.summed_kernels import Ends, FamilySums, Given, VectorMoments, Weighed, class_sums, weighed
 from suffice.realizations.summed_numbers import DistanceNumbers, FamilyNumbers, RowNumbers
@@ -67,9 +68,10 @@ class CompiledLoops:
         center = (of.pulls @ mu).addcmul_(of.along, self._phi)
         return center @ mu.T, center
 
-    def at(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and slopes of some rows."""
-        return self._of.log_pi[rows], self._of.slopes[rows]
+    def at(self, rows: Tensor) -> Formed:
+        """Probabilities and slopes of some rows."""
+        log_pi = self._of.log_pi[rows]
+        return Formed(log_pi, log_pi.exp(), self._of.slopes[rows], None)
 
     def geometry(self, rows: Tensor) -> Geometry:
         """That of some rows, all of which are narrow: no radius is near 0."""

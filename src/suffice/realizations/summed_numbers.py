@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from torch import Tensor
 
 from suffice.numerics.arrays import Flags, Places, Scalars
+from suffice.realizations.ordinary import Formed
 from suffice.states import Geometry
 
 __all__ = ["DistanceNumbers", "FamilyLoops", "FamilyNumbers", "Loops", "RowNumbers", "VectorLoops"]
@@ -131,8 +132,8 @@ class Loops(Protocol):
         """The second loop."""
         ...
 
-    def at(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and slopes of some rows."""
+    def at(self, rows: Tensor) -> Formed:
+        """Probabilities and slopes of some rows."""
         ...
 
     def geometry(self, rows: Tensor) -> Geometry:

@@ -24,7 +24,7 @@ from suffice.pairs.base import Pair
 from suffice.realizations.analytic import Analytic, AnalyticRealized, computable, realize_contrastive, realize_pair
 from suffice.realizations.base import Realization, Realized
 from suffice.realizations.geometry_error import feature_lengths
-from suffice.realizations.ordinary import ordinary_envelope
+from suffice.realizations.ordinary import OrdinaryRows, ordinary_envelope
 from suffice.realizations.summed import FirstLoop, SummedRows
 from suffice.realizations.summed_arrays import ArrayLoops
 from suffice.realizations.summed_compiled import CompiledLoops
@@ -149,11 +149,13 @@ class SummedRealized(Realized):
             yield rows, self._formed_at(rows)
 
     def _formed_at(self, rows: Tensor) -> AnalyticRealized:
-        """Some rows, formed at the geometry that is there already."""
-        geometry, states = self._rows.geometry(rows), self.states[rows]
+        """Some rows, formed of what is there already: geometry, probabilities and slopes."""
+        given, states = self._rows, self.states[rows]
+        geometry, outside = given.geometry(rows), given.outside[rows]
         if geometry is None:
             return realize_contrastive(states, self.pair)
-        return AnalyticRealized(states, self.pair, geometry, self._rows.outside[rows])
+        ordinary = OrdinaryRows(states, geometry, given.order, given.cap, outside, given.loops.at(rows))
+        return AnalyticRealized(states, self.pair, geometry, outside, ordinary=ordinary)
 
     def __getitem__(self, rows: Tensor) -> AnalyticRealized:  # type: ignore[override]
         """Some rows, formed: those that sums do not serve."""

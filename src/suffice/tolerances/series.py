@@ -77,10 +77,9 @@ def _settle(series: Series, limits: dict[str, Scalars], slack: Scalars) -> tuple
     roots = [_on_parabola(start, *each) for each in zip(straight, shares(start), strict=True)]
     b = reduce(np.minimum, roots)
     step = 1 - b / start
+    below = _BELOW + np.minimum(_PARABOLA * step * step, _MOST_BELOW)
     if (step > _SHORT)[usable].any():
-        b, below = _by_secants(load, b, usable), _BELOW
-    else:
-        below = _BELOW + np.minimum(_PARABOLA * step * step, _MOST_BELOW)
+        b, below = _by_secants(load, b, usable), np.full_like(below, _BELOW)
     low = b * (1 - below)
     high = low * (1 + 0.99 * RELATIVE_WIDTH)
     ends = np.stack([series.end(name, high, upper=False) * (1 - slack) / limit for name, limit in limits.items()])
