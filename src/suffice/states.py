@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from suffice.numerics.arrays import squared_lengths
 from suffice.numerics.checks import Real, finite, finite_nonnegative, real_tensor
 from suffice.numerics.compensated import squared_radius
 from suffice.numerics.pages import keep_pages
@@ -189,7 +190,7 @@ class States:
         """D_j = 2 k_j mu_j.f/tau + |f|^2/tau^2, one matrix product; for all of these states at once (see `chunks`)."""
         bank, phi = self.bank, self.features / self.temperature[:, None]
         k = bank.concentrations
-        gaps = torch.addcmul((phi * phi).sum(dim=1, keepdim=True), phi @ bank.directions.T, 2 * k)
+        gaps = torch.addcmul(squared_lengths(phi)[:, None], phi @ bank.directions.T, 2 * k)
         # rounding may leave D below -k^2 where r is 0 to all digits: such a state is r = 0
         gaps = torch.maximum(gaps, -(k * k))
         radii = squared_radius(k, gaps).sqrt_()

@@ -69,8 +69,8 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
     (
         "distance-gap",
         _LOOPS,
-        "raised = _sums(center, center) + given.of_squares",
-        "raised = _sums(center, center)",
+        "raised = row_products(center, center) + given.of_squares",
+        "raised = row_products(center, center)",
         "the exact radius is another one",
         _OWN,
     ),

@@ -13,7 +13,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["NUMPY", "Arrays", "Each", "Flags", "Places", "Scalars", "TorchArrays", "arrays_for", "quiet"]
+__all__ = [
+    "NUMPY",
+    "Arrays",
+    "Each",
+    "Flags",
+    "Places",
+    "Scalars",
+    "TorchArrays",
+    "arrays_for",
+    "quiet",
+    "row_products",
+    "squared_lengths",
+]
 
 # One number, or a truth value, a row: on the host, where operations on few numbers cost least.
 Scalars = np.ndarray[Any, np.dtype[np.float64]]
@@ -299,6 +311,21 @@ class TorchArrays:
 
 
 NUMPY = _NumPy()
+
+
+@quiet
+def row_products(a: Tensor, b: Tensor) -> Scalars:
+    """The sum of products of each row of two tensors, of which nobody wants derivatives."""
+    if a.device.type == "cpu":
+        return NUMPY.dot(a.numpy(), b.numpy())
+    return _host((a * b).sum(dim=1))
+
+
+def squared_lengths(rows: Tensor) -> Tensor:
+    """|x|^2 of every row, the same to the last bit wherever a geometry begins."""
+    if rows.requires_grad:
+        return (rows * rows).sum(dim=1)
+    return torch.from_numpy(row_products(rows, rows)).to(rows.device)
 
 
 def arrays_for(like: Tensor) -> Arrays:

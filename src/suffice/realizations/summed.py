@@ -132,7 +132,7 @@ class SummedRows:
     @cached_property
     def row(self) -> HeadRow:
         """The numbers of the head."""
-        scale = 1 / self.states.temperature
+        scale = self.states.temperature.reciprocal()
         error = torch.from_numpy(self._log_error).to(scale.device)
         return HeadRow(gradient_scale=scale, log_error=error, classes=self.states.num_classes)
 

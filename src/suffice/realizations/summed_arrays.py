@@ -13,8 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.numerics.arrays import NUMPY, Arrays, Each, Places, Scalars, arrays_for
-from suffice.numerics.softmax import dots
+from suffice.numerics.arrays import Arrays, Each, Places, Scalars, arrays_for, row_products, squared_lengths
 from suffice.objectives.between_products import ClassTerms, class_terms
 from suffice.pairs import ladder
 from suffice.realizations.ordinary import Formed
@@ -37,7 +36,7 @@ class ArrayLoops:
         self._nu = states.bank.nu
         self._phi: Float[Tensor, "queries dim"] = states.features / states.temperature[:, None]
         # as `States.geometry` forms it, to the last bit
-        square = dots(self._phi, self._phi)[:, None]
+        square = squared_lengths(self._phi)[:, None]
         product = torch.addcmul(square, self._phi @ states.bank.directions.T, 2 * states.bank.concentrations)
         self._in = arrays_for(product) if arrays is None else arrays
         bank = states.bank
@@ -169,15 +168,16 @@ class ArrayLoops:
         slope = torch.from_numpy(op.at(of.slopes, mine.top)).to(mu.device)
         center = (op.tensor(self._pulls) @ mu).addcmul_(along, self._phi)
         inner = op.given(center @ mu.T)
-        line = op.plus_product(op.column(-2 * _sums(self._phi, center)), inner, -2 * self._terms.k, out=inner)
+        line = op.plus_product(op.column(-2 * row_products(self._phi, center)), inner, -2 * self._terms.k, out=inner)
         # hhat_j is a sum of two vectors that may cancel: roundings are as large as their lengths
-        raised = _sums(center, center) + given.of_squares
+        raised = row_products(center, center) + given.of_squares
         squares = op.plus_product(line, of.squared, of.slopes, factor=1 + 5 * given.gamma)
         op.plus_product(op.column(raised), squares, of.slopes, out=squares)
         rho = op.sqrt(squares, out=squares)
         op.put(rho, mine.top, 0.0)
         nearest = class_vectors(self._states, self._phi, top, slope)
-        direct = torch.linalg.vector_norm(nearest.sub_(center), dim=1).numpy(force=True)
+        apart = nearest.sub_(center)
+        direct = np.sqrt(row_products(apart, apart))
         size_top = slope.numpy(force=True) * (op.pick(self._terms.k, mine.top) + self._length)
         off = given.gamma * (size_top + mine.size_mean)
         mean, nearest_off = op.dot(rho, of.pi), direct + off
@@ -197,11 +197,3 @@ class ArrayLoops:
             distances=distances,
             total=total,
         )
-
-
-def _sums(a: Tensor, b: Tensor) -> Scalars:
-    """The sum of products of each row, in whatever order."""
-    if a.device.type == "cpu":
-        return NUMPY.dot(a.numpy(), b.numpy())
-    found: Scalars = dots(a, b).numpy(force=True)
-    return found
