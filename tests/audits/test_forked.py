@@ -58,6 +58,22 @@ def test_every_batch_is_finished_once_with_its_own_result() -> None:
     assert os.getpid() not in workers
 
 
+def test_a_task_goes_to_the_worker_that_has_the_least_to_do() -> None:
+    """The first one takes as long as all others together: whoever has it gets none of these."""
+    found: dict[int, int] = {}
+
+    def work(states: int) -> int:
+        time.sleep(0.6 if states == 0 else 0.02)
+        return os.getpid()
+
+    def finish(batch: Any, pid: int) -> None:
+        found[batch.states] = pid
+
+    run_forked(work, _batches(12), finish, 2, weight=lambda batch: 100.0 if batch.states == 0 else 1.0)
+    assert len({found[i] for i in range(1, 12)}) == 1
+    assert found[1] != found[0]
+
+
 def test_what_a_worker_raises_is_raised_here() -> None:
     def work(states: int) -> int:
         if states == 3:

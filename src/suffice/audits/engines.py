@@ -15,6 +15,7 @@ import torch
 
 from suffice.audits.forked import WorkerLostError, can_fork, run_forked
 from suffice.audits.ledger import result_bytes, result_name
+from suffice.audits.parts import Gathered, parts_of
 from suffice.audits.plan import Plan
 from suffice.audits.rows import audit_states
 from suffice.store.reader import Batch
@@ -49,7 +50,8 @@ def run_local(
     workers = torch.get_num_threads()
     if workers > 1 and can_fork():
         try:
-            run_forked(partial(audit_states, plan=plan), batches, finish, workers)
+            parts, work = parts_of(batches, plan, 2 * workers), partial(audit_states, plan=plan)
+            run_forked(work, parts, Gathered(finish), workers, lambda part: part.weight)
         except WorkerLostError as error:
             raise EngineError(str(error)) from error
     else:

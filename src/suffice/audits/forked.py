@@ -13,30 +13,38 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 
-from suffice.store.reader import Batch
-
-__all__ = ["WorkerLostError", "can_fork", "run_forked"]
+__all__ = ["Task", "WorkerLostError", "can_fork", "run_forked"]
 
 # A worker that has been told to end does so within this many seconds, or is made to.
 _PATIENCE = 5.0
-# Batches that a worker has: the one that it works on, and the next.
+# Tasks that a worker has: the one that it works on, and the next.
 _GIVEN = 2
+
+
+class Task(Protocol):
+    """What a worker is given."""
+
+    @property
+    def states(self) -> Any: ...
 
 
 class WorkerLostError(RuntimeError):
     """A worker ended before it gave its result; what was finished is kept."""
 
 
+AnyTask = TypeVar("AnyTask", bound=Task)
+
+
 class _Worker(NamedTuple):
-    """A process, the pipe to it, and the batches that it has been given, in their order."""
+    """A process, the pipe to it, and the tasks that it has been given, in their order."""
 
     process: BaseProcess
     connection: Connection
-    given: deque[Batch]
+    given: deque[Task]
 
 
 def can_fork() -> bool:
@@ -50,9 +58,15 @@ def can_fork() -> bool:
 
 
 def run_forked(
-    work: Callable[[Any], Any], batches: Iterator[Batch], finish: Callable[[Batch, Any], None], workers: int
+    work: Callable[[Any], Any],
+    tasks: Iterator[AnyTask],
+    finish: Callable[[AnyTask, Any], None],
+    workers: int,
+    weight: Callable[[Any], float] = lambda _: 1.0,
 ) -> None:
-    """work(batch.states) in copies of this process, each with one torch thread; `finish` is called here.
+    """work(task.states) in copies of this process, each with one torch thread; `finish` is called here.
+
+    A task goes to the worker that has the least to do, by the `weight` of what it was given.
 
     What a worker raises is raised here. A worker ends when its pipe does: also if this process is killed.
     """
@@ -60,11 +74,10 @@ def run_forked(
     try:
         for _ in range(workers):
             pool.append(_started(work, [each.connection for each in pool]))
-        for batch in batches:
-            while min(len(worker.given) for worker in pool) >= _GIVEN:
+        for task in tasks:
+            while len((worker := min(pool, key=lambda each: sum(map(weight, each.given)))).given) >= _GIVEN:
                 _finish_some(pool, finish)
-            worker = min(pool, key=lambda each: len(each.given))
-            _give(worker, batch)
+            _give(worker, task)
         while any(worker.given for worker in pool):
             _finish_some(pool, finish)
     finally:
@@ -124,10 +137,10 @@ def _pickled(answer: tuple[bool, Any]) -> bytes:
     return found
 
 
-def _give(worker: _Worker, batch: Batch) -> None:
+def _give(worker: _Worker, task: Task) -> None:
     # by value: torch's own way of sending tensors keeps a file open for each
-    states = pickle.dumps(batch.states, protocol=5)
-    worker.given.append(batch)
+    states = pickle.dumps(task.states, protocol=5)
+    worker.given.append(task)
     try:
         worker.connection.send_bytes(states)
     except (BrokenPipeError, ConnectionResetError):
@@ -142,8 +155,8 @@ def _lost(worker: _Worker) -> WorkerLostError:
     )
 
 
-def _finish_some(pool: list[_Worker], finish: Callable[[Batch, Any], None]) -> None:
-    """Wait for a result, or several, and finish their batches."""
+def _finish_some(pool: list[_Worker], finish: Callable[[Any, Any], None]) -> None:
+    """Wait for a result, or several, and finish their tasks."""
     busy = {worker.connection: worker for worker in pool if worker.given}
     for connection in wait(list(busy)):
         worker = busy[connection]  # type: ignore[index]

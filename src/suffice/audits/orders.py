@@ -79,6 +79,8 @@ def order_columns(asked: Asked | None, plan: Plan, verdict: np.ndarray[Any, Any]
 def _at_once(realized: AnalyticRealized, plan: Plan, orders: tuple[int, ...]) -> Asked:
     """Headrooms by one inversion for all orders, and verdicts from these as far as they go, block by block of rows."""
     rows = max(1, _BLOCK // realized.states.num_classes)
+    # blocks take it along, and do not form probabilities of their own for it
+    realized.unit()
     parts = [_at_some(realized.part(slice(i, i + rows)), plan, orders) for i in range(0, len(realized), rows)]
     if len(parts) == 1:
         return parts[0]

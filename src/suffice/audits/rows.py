@@ -12,15 +12,16 @@ from suffice.audits.formats import format_columns
 from suffice.audits.orders import ORDERS, Asked, ask_orders, order_columns
 from suffice.audits.plan import Plan
 from suffice.audits.tiers import tier_words
-from suffice.certificates.certify import certify_realized
+from suffice.certificates.certify import Certificate, certify_realized
 from suffice.certificates.enclosure import decide
 from suffice.contracts.conditioned import CONDITIONED
-from suffice.numerics.records import joined
+from suffice.numerics.records import in_order, joined
 from suffice.objectives.base import Objective
 from suffice.realizations.base import Realized
 from suffice.realizations.executed.by_sums import summed_bounds
 from suffice.realizations.executed.realization import Execution
 from suffice.realizations.rungs import RUNGS, Rung
+from suffice.realizations.summed_realized import SummedRealized, by_sums
 from suffice.states import States
 from suffice.tolerances.invert import first_order_tolerance
 from suffice.tolerances.tolerance import Tolerance, tolerance_of
@@ -61,10 +62,8 @@ def audit_states(states: Objective, plan: Plan) -> Columns:
 
 
 def _audited(states: Objective, plan: Plan) -> Columns:
-    budgets, realization = plan.budgets, plan.realization
-    realized = realization.at(states)
-    certificate = certify_realized(realization, realized, budgets, plan.chosen)
-    result = tolerance_of(realized, budgets, plan.chosen)
+    budgets = plan.budgets
+    realized, certificate, result = _judged(states, plan)
     asked = ask_orders(realized, states, plan)
     # the first-order prediction is the conditioned contract's, and is to be compared with that contract's b*
     formula = _formula(realized, states, plan)
@@ -98,6 +97,22 @@ def _audited(states: Objective, plan: Plan) -> Columns:
         columns["loss"] = _array(certificate.executed_loss.double())
         columns["gradient"] = _rows_of_bytes(certificate.executed_gradient)
     return columns
+
+
+def _judged(states: Objective, plan: Plan) -> tuple[Realized, Certificate, Tolerance]:
+    """What is realized, with its certificate and its tolerance: these by sums where they are enough."""
+    budgets, realization, contract = plan.budgets, plan.realization, plan.chosen
+    realized = by_sums(realization, contract, budgets).at(states)
+    if not isinstance(realized, SummedRealized):
+        certificate = certify_realized(realization, realized, budgets, contract)
+        return realized, certificate, tolerance_of(realized, budgets, contract)
+    places, certificates, tolerances = [], [], []
+    for rows, piece in realized.pieces(budgets, contract):
+        places.append(rows)
+        certificates.append(certify_realized(realization, piece, budgets[rows], contract))
+        tolerances.append(tolerance_of(piece, budgets[rows], contract))
+    whole = joined(certificates, states=states, budgets=budgets)
+    return realized.as_formed, in_order(whole, places), in_order(joined(tolerances), places)
 
 
 def _conditioned(formula: Realized, plan: Plan, asked: Asked | None, own: Tolerance | None) -> Tensor:

@@ -148,6 +148,11 @@ class SummedRealized(Realized):
         for rows in every[dominating].split(max(self.states.chunk, _ENTRIES // self.states.num_classes)):
             yield rows, self._formed_at(rows)
 
+    @property
+    def as_formed(self) -> AnalyticRealized:
+        """All rows, formed of what is there already: for everything that is not among the sums."""
+        return self._formed_at(torch.arange(len(self), device=self.states.features.device))
+
     def _formed_at(self, rows: Tensor) -> AnalyticRealized:
         """Some rows, formed of what is there already: geometry, probabilities and slopes."""
         given, states = self._rows, self.states[rows]

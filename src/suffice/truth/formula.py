@@ -35,7 +35,7 @@ __all__ = [
 # of a value that the radius has the roundings of already
 _FEW = 16
 # Entries of a block: what is formed of it stays in cache.
-_BLOCK = 16_384
+_BLOCK = 32_768
 
 
 def formula_errors(states: States, order: int, limits: Limits, found: Errors | None = None) -> Errors:
