@@ -19,6 +19,7 @@ from suffice.realizations.analytic import Analytic
 from suffice.realizations.executed.by_sums import summed_bounds
 from tests.support.collections import make_states, write
 from tests.support.decided import true_verdicts
+from tests.support.summed import mixed_states
 
 BUDGETS = sf.Budgets(loss=1e-4, gradient=1e-3)
 EXECUTED = sf.Budgets(loss=1e-3, gradient=1e-2)
@@ -163,6 +164,25 @@ def test_chunks_change_nothing() -> None:
         # products depend on the batch, and an enclosure is of the very numbers
         assert (whole["loss_low"][~same] <= 1.01 * parts["loss_bound"][~same]).all()
         assert (parts["loss_low"][~same] <= 1.01 * whole["loss_bound"][~same]).all()
+
+
+def test_saturated_rows_stand_where_they_stood() -> None:
+    """They are judged in runs of their own, and come back between the others."""
+    states = mixed_states()
+    columns = audit_states(states, Plan(loss=1e-2, gradient=1e-1))
+    budgets, pair = sf.Budgets(loss=1e-2, gradient=1e-1), sf.DebyePair()
+    certificate, tolerance = sf.certify(states, budgets, pair), sf.tolerance(states, budgets, pair)
+    rows = columns["tier"] != "enclosure"
+    assert rows.sum() > 30
+    for name in ("loss", "probability", "gradient"):
+        wanted = getattr(certificate, name).numpy()
+        np.testing.assert_allclose(columns[f"{name}_bound"][rows], wanted[rows], rtol=1e-9)
+    np.testing.assert_allclose(columns["headroom"], certificate.headroom.numpy(), rtol=1e-9)
+    np.testing.assert_allclose(columns["b"], tolerance.b.numpy(), rtol=2e-9)
+    np.testing.assert_allclose(columns["b_upper"], tolerance.upper.numpy(), rtol=2e-9)
+    # no two of them are alike
+    spread = np.sort(columns["b"])
+    assert (spread[1:] > 1.001 * spread[:-1]).all()
 
 
 def test_a_tier_only_where_the_contract_certifies() -> None:

@@ -18,6 +18,7 @@ _TIERS = tuple(
     for prediction in (False, True)
     for order in (2, 3)
 )
+_PLACES = ("tests/audits/test_rows.py::test_saturated_rows_stand_where_they_stood",)
 
 
 def _orders(name: str, old: str, new: str, why: str, kills: tuple[str, ...]) -> Mutant:
@@ -138,6 +139,30 @@ MUTANTS: tuple[Mutant, ...] = (
         new="asked.b_conditioned >= b / 2, _multiple",
         why="a tier that does not certify the simple allowances",
         kills=_TIERS,
+    ),
+    Mutant(
+        name="audit-certificates-of-other-rows",
+        file="audits/rows.py",
+        old="return realized.as_formed, in_order(whole, places),",
+        new="return realized.as_formed, whole,",
+        why="a verdict of another state",
+        kills=_PLACES,
+    ),
+    Mutant(
+        name="audit-tolerances-of-other-rows",
+        file="audits/rows.py",
+        old="in_order(joined(tolerances), places)",
+        new="joined(tolerances)",
+        why="a tolerance of another state",
+        kills=_PLACES,
+    ),
+    Mutant(
+        name="audit-parts-as-they-come",
+        file="audits/parts.py",
+        old="in sorted(found, key=lambda each: each[0])]",
+        new="in found]",
+        why="columns of other states of the batch",
+        kills=("tests/audits/test_parts.py::test_columns_are_those_of_the_whole_batch[True]",),
     ),
     Mutant(
         name="orders-true-errors",

@@ -108,6 +108,14 @@ MUTANTS = (
         kills=(f"{_SCORES}test_features_that_become_zero",),
     ),
     Mutant(
+        name="geometry-norm-underflow",
+        file=_GEOMETRY,
+        old="usual = np.minimum.reduce(lengths) > 1e-140 and",
+        new="usual = np.minimum.reduce(lengths) >= 0 and",
+        why="a square that underflows is not zero",
+        kills=(f"{_RADII}test_lengths_of_features_whose_squares_are_out_of_range[1e-170-1e-100]",),
+    ),
+    Mutant(
         name="geometry-norm",
         file=_GEOMETRY,
         old="return above(lengths, states.bank.dim + 18) + 1e-150",

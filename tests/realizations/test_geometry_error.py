@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -213,3 +214,16 @@ def test_lengths_of_features_are_from_above(dtype: torch.dtype) -> None:
     with ctx.workprec(300):
         for row, found in zip(states.features.tolist(), feature_lengths(states).tolist(), strict=True):
             assert sum((arb(x) ** 2 for x in row), arb(0)).sqrt() / arb(0.3) <= found
+
+
+@pytest.mark.parametrize(("size", "tau"), [(1e-170, 1e-100), (1e200, 1e100), (1e-170, 1.0), (3e-142, 1e-30)])
+def test_lengths_of_features_whose_squares_are_out_of_range(size: float, tau: float) -> None:
+    """Below the least square, past the largest one, and both in one batch."""
+    features = torch.full((3, 6), size, dtype=torch.float64)
+    features[1, 2:] = 0
+    features[2] = 1.0
+    for some in (features, features[:2]):
+        states = sf.States(sf.ClassBank(torch.eye(6)[:2], [1.0, 2.0]), some, [0] * len(some), tau)
+        for row, found in zip(some.tolist(), feature_lengths(states).tolist(), strict=True):
+            exact = math.hypot(*row) / tau
+            assert exact * (1 - 1e-15) <= found <= exact * (1 + 1e-13) + 2e-150
