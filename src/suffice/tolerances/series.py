@@ -41,8 +41,8 @@ def settle(
     """Invert the bounds on scalars, and say which rows are settled.
 
     A row is settled if its lower end is accepted by the upper enclosures (raised by the slack) and an upper end within
-    1e-9 of it is rejected by a lower enclosure (lowered by the slack): both then hold in exact arithmetic. The
-    parabola that finds the ends, or the secants where bounds bend more, prove nothing: a row where they fail is just not
+    1e-9 of it is rejected by a lower enclosure (lowered by the slack): both then hold in exact arithmetic. What
+    finds the ends, a parabola or secants where bounds bend more, proves nothing: a row where it fails is just not
     settled.
     """
     limits = {name: limit.numpy(force=True) for name, limit in budgets.items()}
