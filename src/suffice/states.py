@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from suffice.numerics.arrays import squared_lengths
 from suffice.numerics.checks import Real, finite, finite_nonnegative, real_tensor
 from suffice.numerics.compensated import squared_radius
 from suffice.numerics.pages import keep_pages
+from suffice.numerics.softmax import dots
 
 __all__ = ["ClassBank", "Geometry", "States", "class_labels", "float64_array", "positive_each"]
 
@@ -190,7 +190,12 @@ class States:
         """D_j = 2 k_j mu_j.f/tau + |f|^2/tau^2, one matrix product; for all of these states at once (see `chunks`)."""
         bank, phi = self.bank, self.features / self.temperature[:, None]
         k = bank.concentrations
-        gaps = torch.addcmul(squared_lengths(phi)[:, None], phi @ bank.directions.T, 2 * k)
+        return self.geometry_of(torch.addcmul(dots(phi, phi)[:, None], phi @ bank.directions.T, 2 * k))
+
+    def geometry_of(self, gaps: Float[Tensor, "queries classes"]) -> Geometry:
+        """The same from these D_j, as their product gave them."""
+        bank = self.bank
+        k = bank.concentrations
         # rounding may leave D below -k^2 where r is 0 to all digits: such a state is r = 0
         gaps = torch.maximum(gaps, -(k * k))
         radii = squared_radius(k, gaps).sqrt_()

@@ -49,6 +49,14 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
         "a row has its own probabilities",
         (f"{_HERE}_realized.py::test_numbers_are_those_that_are_formed",),
     ),
+    (
+        "formed-geometry",
+        "realizations/summed_realized.py",
+        "geometry = states.geometry_of(given.loops.geometry(rows).squared_gaps)",
+        "geometry = given.loops.geometry(rows)",
+        "a squared radius that rounding made negative is none",
+        (f"{_HERE}_realized.py::test_rows_of_which_nothing_is_known_take_no_geometry_along",),
+    ),
     ("others", _LOOPS, "others=rest * peak", "others=rest", "a share of the mass", _FIRST),
     (
         "size-mean",

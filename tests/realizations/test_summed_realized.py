@@ -152,7 +152,7 @@ def test_only_a_pair_in_exact_arithmetic_is_taken_by_sums() -> None:
 
 
 def test_rows_of_which_nothing_is_known_take_no_geometry_along() -> None:
-    """Cancelling radii and features that are too large: what is formed of them starts from the features."""
+    """Cancelling radii and features that are too large: what is formed of them starts from the product."""
     states = mixed_states()
     made = realize_summed(states, sf.DebyePair())
     assert isinstance(made, SummedRealized)
@@ -161,9 +161,13 @@ def test_rows_of_which_nothing_is_known_take_no_geometry_along() -> None:
     rows = torch.from_numpy(narrow.nonzero()[0])
     assert made._rows.geometry(rows) is not None
     assert made._rows.geometry(torch.arange(len(states))) is None
+    wanted = realize_contrastive(states, sf.DebyePair())
     for row in (~narrow).nonzero()[0]:
         one = torch.tensor([row])
         assert made._rows.geometry(one) is None
-        assert torch.equal(
-            made._formed_at(one).geometry.radii, realize_contrastive(states[one], sf.DebyePair()).geometry.radii
-        )
+        found = made[one]
+        # to the last bit: numbers that cancel would be others by more than a slack
+        assert torch.equal(found.geometry.radii, wanted.geometry.radii[one])
+        assert torch.equal(found.geometry.squared_gaps, wanted.geometry.squared_gaps[one])
+        assert torch.equal(found.outside, wanted.outside[one])
+        assert torch.equal(found.states.features, wanted.states.features[one])

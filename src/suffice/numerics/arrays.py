@@ -24,7 +24,6 @@ __all__ = [
     "arrays_for",
     "quiet",
     "row_products",
-    "squared_lengths",
 ]
 
 # One number, or a truth value, a row: on the host, where operations on few numbers cost least.
@@ -319,13 +318,6 @@ def row_products(a: Tensor, b: Tensor) -> Scalars:
     if a.device.type == "cpu":
         return NUMPY.dot(a.numpy(), b.numpy())
     return _host((a * b).sum(dim=1))
-
-
-def squared_lengths(rows: Tensor) -> Tensor:
-    """|x|^2 of every row, the same to the last bit wherever a geometry begins."""
-    if rows.requires_grad:
-        return (rows * rows).sum(dim=1)
-    return torch.from_numpy(row_products(rows, rows)).to(rows.device)
 
 
 def arrays_for(like: Tensor) -> Arrays:

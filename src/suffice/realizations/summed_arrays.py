@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.numerics.arrays import Arrays, Each, Places, Scalars, arrays_for, row_products, squared_lengths
+from suffice.numerics.arrays import Arrays, Each, Places, Scalars, arrays_for, row_products
+from suffice.numerics.softmax import dots
 from suffice.objectives.between_products import ClassTerms, class_terms
 from suffice.pairs import ladder
 from suffice.realizations.ordinary import Formed
@@ -36,7 +37,7 @@ class ArrayLoops:
         self._nu = states.bank.nu
         self._phi: Float[Tensor, "queries dim"] = states.features / states.temperature[:, None]
         # as `States.geometry` forms it, to the last bit
-        square = squared_lengths(self._phi)[:, None]
+        square = dots(self._phi, self._phi)[:, None]
         product = torch.addcmul(square, self._phi @ states.bank.directions.T, 2 * states.bank.concentrations)
         self._in = arrays_for(product) if arrays is None else arrays
         bank = states.bank

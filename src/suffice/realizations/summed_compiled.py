@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from suffice.numerics.arrays import Flags, Scalars, squared_lengths
+from suffice.numerics.arrays import Flags, Scalars
 from suffice.numerics.compensated import squared_radius
 from suffice.numerics.compiling import run_compiled
 from suffice.numerics.softmax import dots
@@ -57,7 +57,7 @@ class CompiledLoops:
 
     def _weigh(self) -> Weighed:
         bank = self._states.bank
-        square, length = squared_lengths(self._phi)[:, None], self._there(self._length)[:, None]
+        square, length = dots(self._phi, self._phi)[:, None], self._there(self._length)[:, None]
         inputs = (self._phi @ bank.directions.T, square, length, *self._terms)
         return run_compiled(weighed, (self._order, bank.nu), inputs)
 

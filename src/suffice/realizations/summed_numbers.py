@@ -137,5 +137,5 @@ class Loops(Protocol):
         ...
 
     def geometry(self, rows: Tensor) -> Geometry:
-        """That of some rows, all of which are narrow."""
+        """That of some rows, all of which are narrow; of others the product is right, and radii may be no numbers."""
         ...

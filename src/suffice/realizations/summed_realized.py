@@ -95,23 +95,36 @@ def realize_summed(states: States, pair: Pair, loops: FirstLoop = ArrayLoops) ->
 class _Formed:
     """The same states as they are formed class by class, when somebody asks for some: mostly for the same ones again.
 
-    What is formed of them knows nothing of the sums, so that nothing stands in a circle.
+    Some rows are formed of what the first loop has found of them. Of another product, of fewer rows, numbers would be
+    others by a rounding, which differences that cancel magnify.
     """
 
-    def __init__(self, states: States, pair: Pair) -> None:
-        self._states, self._pair = states, pair
+    def __init__(self, states: States, pair: Pair, rows: SummedRows, *, alone: bool) -> None:
+        self._states, self._pair, self._rows, self._alone = states, pair, rows, alone
         self._last: tuple[Tensor, AnalyticRealized] | None = None
 
     @cached_property
     def whole(self) -> AnalyticRealized:
         """All of them."""
-        return realize_contrastive(self._states, self._pair)
+        if self._alone:
+            return realize_contrastive(self._states, self._pair)
+        return self.at(torch.arange(len(self._states), device=self._states.features.device))
 
     def at(self, rows: Tensor) -> AnalyticRealized:
         """Some rows."""
         if self._last is None or not torch.equal(self._last[0], rows):
-            self._last = rows, realize_contrastive(self._states[rows], self._pair)
+            self._last = rows, self._formed(rows)
         return self._last[1]
+
+    def _formed(self, rows: Tensor) -> AnalyticRealized:
+        given, states = self._rows, self._rows.states[rows]
+        geometry, outside = given.geometry(rows), given.outside[rows]
+        if geometry is None:
+            # cancelling radii, of which only the product is used
+            geometry = states.geometry_of(given.loops.geometry(rows).squared_gaps)
+            return AnalyticRealized(states, self._pair, geometry, outside)
+        ordinary = OrdinaryRows(states, geometry, given.order, given.cap, outside, given.loops.at(rows))
+        return AnalyticRealized(states, self._pair, geometry, outside, ordinary=ordinary)
 
     def family(self, of: Callable[[AnalyticRealized], SoftmaxFamily], rows: Tensor) -> SoftmaxFamily:
         """A family of some rows."""
@@ -123,9 +136,9 @@ class SummedRealized(Realized):
 
     unit_words = AnalyticRealized.unit_words
 
-    def __init__(self, states: States, pair: Pair, rows: SummedRows, least: int = 1) -> None:
+    def __init__(self, states: States, pair: Pair, rows: SummedRows, least: int = 1, *, alone: bool = True) -> None:
         self.states, self.pair, self._rows, self._least = states, pair, rows, least
-        self._formed = _Formed(states, pair)
+        self._formed = _Formed(states, pair, rows, alone=alone)
 
     def pieces(self, budgets: Budgets, contract: Contract) -> Iterator[tuple[Tensor, Realized]]:
         """All rows by sums but those in which one class has nearly everything: these in runs of their own."""
@@ -144,23 +157,15 @@ class SummedRealized(Realized):
         dominating = torch.from_numpy(dominated).to(device)
         rest = every[~dominating]
         if len(rest):
-            yield rest, SummedRealized(self.states[rest], self.pair, self._rows.kept(rest), self._least)
+            kept = self._rows.kept(rest)
+            yield rest, SummedRealized(self.states[rest], self.pair, kept, self._least, alone=False)
         for rows in every[dominating].split(max(self.states.chunk, _ENTRIES // self.states.num_classes)):
-            yield rows, self._formed_at(rows)
+            yield rows, self._formed.at(rows)
 
     @property
     def as_formed(self) -> AnalyticRealized:
         """All rows, formed of what is there already: for everything that is not among the sums."""
-        return self._formed_at(torch.arange(len(self), device=self.states.features.device))
-
-    def _formed_at(self, rows: Tensor) -> AnalyticRealized:
-        """Some rows, formed of what is there already: geometry, probabilities and slopes."""
-        given, states = self._rows, self.states[rows]
-        geometry, outside = given.geometry(rows), given.outside[rows]
-        if geometry is None:
-            return realize_contrastive(states, self.pair)
-        ordinary = OrdinaryRows(states, geometry, given.order, given.cap, outside, given.loops.at(rows))
-        return AnalyticRealized(states, self.pair, geometry, outside, ordinary=ordinary)
+        return self._formed.at(torch.arange(len(self), device=self.states.features.device))
 
     def __getitem__(self, rows: Tensor) -> AnalyticRealized:  # type: ignore[override]
         """Some rows, formed: those that sums do not serve."""
