@@ -55,7 +55,7 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
         "geometry = states.geometry_of(given.loops.geometry(rows).squared_gaps)",
         "geometry = given.loops.geometry(rows)",
         "a squared radius that rounding made negative is none",
-        (f"{_HERE}_realized.py::test_rows_of_which_nothing_is_known_take_no_geometry_along",),
+        (f"{_HERE}_realized.py::test_squared_radii_that_rounding_made_negative",),
     ),
     ("others", _LOOPS, "others=rest * peak", "others=rest", "a share of the mass", _FIRST),
     (

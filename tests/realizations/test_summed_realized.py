@@ -165,9 +165,23 @@ def test_rows_of_which_nothing_is_known_take_no_geometry_along() -> None:
     for row in (~narrow).nonzero()[0]:
         one = torch.tensor([row])
         assert made._rows.geometry(one) is None
-        found = made[one]
+        found = made._formed.of_loops(one)
         # to the last bit: numbers that cancel would be others by more than a slack
         assert torch.equal(found.geometry.radii, wanted.geometry.radii[one])
         assert torch.equal(found.geometry.squared_gaps, wanted.geometry.squared_gaps[one])
         assert torch.equal(found.outside, wanted.outside[one])
         assert torch.equal(found.states.features, wanted.states.features[one])
+
+
+def test_squared_radii_that_rounding_made_negative() -> None:
+    """Features that take a class's vector away to the last digit: the radius is 0, and no root of less."""
+    g = torch.Generator().manual_seed(3)
+    bank = sf.ClassBank(torch.nn.functional.normalize(torch.randn(40, 7, generator=g).double(), dim=1), [3.7] * 40)
+    states = sf.States(bank, -3.7 * bank.directions, torch.zeros(40, dtype=torch.int64), 1.0)
+    made = realize_summed(states, sf.DebyePair())
+    assert isinstance(made, SummedRealized)
+    every = torch.arange(40)
+    assert (made._rows.loops.geometry(every).squared_gaps < -(bank.concentrations**2)).any()
+    found = made._formed.of_loops(every).geometry
+    assert torch.equal(found.radii, states.geometry().radii)
+    assert torch.isfinite(found.radii).all()

@@ -95,8 +95,8 @@ def realize_summed(states: States, pair: Pair, loops: FirstLoop = ArrayLoops) ->
 class _Formed:
     """The same states as they are formed class by class, when somebody asks for some: mostly for the same ones again.
 
-    Some rows are formed of what the first loop has found of them. Of another product, of fewer rows, numbers would be
-    others by a rounding, which differences that cancel magnify.
+    Those that are not `alone` are a part of what somebody gave, and are formed of what the first loop has found of all.
+    Of another product, of fewer rows, numbers would be others by a rounding, which differences that cancel magnify.
     """
 
     def __init__(self, states: States, pair: Pair, rows: SummedRows, *, alone: bool) -> None:
@@ -113,10 +113,12 @@ class _Formed:
     def at(self, rows: Tensor) -> AnalyticRealized:
         """Some rows."""
         if self._last is None or not torch.equal(self._last[0], rows):
-            self._last = rows, self._formed(rows)
+            alone = self._alone
+            self._last = rows, realize_contrastive(self._states[rows], self._pair) if alone else self.of_loops(rows)
         return self._last[1]
 
-    def _formed(self, rows: Tensor) -> AnalyticRealized:
+    def of_loops(self, rows: Tensor) -> AnalyticRealized:
+        """Some rows, of what is there already: geometry, probabilities and slopes."""
         given, states = self._rows, self._rows.states[rows]
         geometry, outside = given.geometry(rows), given.outside[rows]
         if geometry is None:
@@ -160,12 +162,12 @@ class SummedRealized(Realized):
             kept = self._rows.kept(rest)
             yield rest, SummedRealized(self.states[rest], self.pair, kept, self._least, alone=False)
         for rows in every[dominating].split(max(self.states.chunk, _ENTRIES // self.states.num_classes)):
-            yield rows, self._formed.at(rows)
+            yield rows, self._formed.of_loops(rows)
 
     @property
     def as_formed(self) -> AnalyticRealized:
         """All rows, formed of what is there already: for everything that is not among the sums."""
-        return self._formed.at(torch.arange(len(self), device=self.states.features.device))
+        return self._formed.of_loops(torch.arange(len(self), device=self.states.features.device))
 
     def __getitem__(self, rows: Tensor) -> AnalyticRealized:  # type: ignore[override]
         """Some rows, formed: those that sums do not serve."""
