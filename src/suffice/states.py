@@ -12,7 +12,7 @@ from torch import Tensor
 
 from suffice.numerics.checks import Real, finite, finite_nonnegative, real_tensor
 from suffice.numerics.compensated import squared_radius
-from suffice.numerics.pages import keep_pages
+from suffice.numerics.pages import give_back_pages, keep_pages
 from suffice.numerics.softmax import dots
 
 __all__ = ["ClassBank", "Geometry", "States", "class_labels", "float64_array", "positive_each"]
@@ -22,6 +22,8 @@ _CHUNK_ENTRIES = 131_072
 # With fewer rows than these a product is a pass over the directions' memory: there are as many while four times the
 # entries allow it.
 _LEAST_ROWS = 8
+# Of so many classes what is free is given back after so many runs.
+_RUNS = 2
 _WORST_NORM_ERROR = 1e-3
 
 
@@ -183,7 +185,10 @@ class States:
         if rows >= len(self):
             yield self
             return
-        for start in range(0, len(self), rows):
+        for number, start in enumerate(range(0, len(self), rows)):
+            # the pages of that many runs take a part of the time of one
+            if number % _RUNS == _RUNS - 1 and self.chunk <= _LEAST_ROWS:
+                give_back_pages()
             yield self[start : start + rows]
 
     def geometry(self) -> Geometry:

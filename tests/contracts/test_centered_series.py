@@ -276,3 +276,13 @@ def test_movements_without_a_doubt() -> None:
             assert (smaller <= larger * (1 + 1e-12))[rows].all(), (seed, name)
             seen[name] += int(rows.sum())
     assert min(seen.values()) > 300
+
+
+def test_what_a_total_variation_is_magnified_by() -> None:
+    """Twice the longest class gradient, and the scale: budgets are held against that before they are inverted."""
+    states = next(iter(many_states(7, queries=3)))
+    realized = Analytic(sf.DebyePair()).at(states)
+    head, unit = realized.head(NEEDS), realized.unit(NEEDS)
+    scale = head.gradient_scale.numpy()
+    assert np.array_equal(_series(replace(head, h_bound=2.0**150), unit).magnified(), 2.0**151 * scale)
+    assert np.array_equal(_series(replace(head, h_bound=0.25), unit).magnified(), scale)

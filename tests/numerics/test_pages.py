@@ -37,3 +37,36 @@ def _from_the_system(*words: str) -> int:
 def test_blocks_are_taken_from_memory_that_stays() -> None:
     assert _from_the_system("keep") == 0
     assert _from_the_system() >= 3 << 23
+
+
+_HOLES = """
+import sys, torch
+from suffice.numerics.pages import give_back_pages, keep_pages
+
+def resident():
+    with open("/proc/self/statm") as numbers:
+        return int(numbers.read().split()[1]) * 4096
+
+keep_pages()
+blocks, small = [], []
+for _ in range(12):
+    blocks.append(torch.ones(1 << 19, dtype=torch.float64))
+    small.append(torch.ones(8))
+blocks.clear()
+before = resident()
+if "give" in sys.argv:
+    give_back_pages()
+print(before - resident())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
+def test_what_is_free_between_blocks_that_are_not_is_given_back() -> None:
+    """48 MiB in 12 blocks, behind each of which something small is kept."""
+
+    def given_back(*words: str) -> int:
+        ran = subprocess.run([sys.executable, "-c", _HOLES, *words], capture_output=True, text=True, check=True)
+        return int(ran.stdout)
+
+    assert given_back("give") > 32 << 20
+    assert given_back() < 1 << 20

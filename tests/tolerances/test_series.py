@@ -185,7 +185,7 @@ def test_budgets_among_the_subnormal_numbers(contract: str) -> None:
 def test_budgets_that_are_subnormal_before_the_scale(contract: str, scale: int, h_bound: int) -> None:
     """A gradient's budget of 1e-263 over a temperature of 1e-60 is met by total variations of two subnormal steps.
 
-    The numbers are such that the last point of the secant method lies at one of these steps: 43% past the budget.
+    The numbers are such that the last point of a secant method lies at one of these steps: 43% past the budget.
     """
     log_pi, ones = _of(_HALVES, _HALVES)[None], torch.ones(1, 2, dtype=torch.float64)
     unit, steps = sf.Allowances(d=1.37 * 2.0**-74 * ones, a=0 * ones), float.fromhex("0x1.0d4f2f29e7d0ap+1")
@@ -202,3 +202,16 @@ def test_probabilities_that_do_not_add_up_to_one() -> None:
     assert _row_settled("centered", log_pi, unit, budgets)
     for off in (0.99e-6, 1e-11):
         assert not _row_settled("centered", log_pi - off, unit, budgets)
+
+
+def test_budgets_that_are_nearly_subnormal_are_not_for_series() -> None:
+    """Also those on the gradient that are so before their scale, of 6 here: sums near them have lost their digits."""
+
+    def settled(loss: float, gradient: float) -> bool:
+        budgets = {"loss": _of(loss), "gradient": _of(gradient)}
+        return bool(settle(_made(Quadratic, 1.0, 1e-13, 1.0), budgets, _of(1e-13))[1])
+
+    assert settled(2.0**-950, 2.0**-940)
+    assert not settled(2.0**-970, 2.0**-940)
+    assert settled(1e-3, 2.0**-950)
+    assert not settled(1e-3, 2.0**-959)
