@@ -57,6 +57,22 @@ _TEXTS: tuple[tuple[str, str, str, str, str, tuple[str, ...]], ...] = (
         "a squared radius that rounding made negative is none",
         (f"{_HERE}_realized.py::test_squared_radii_that_rounding_made_negative",),
     ),
+    (
+        "formed-outside",
+        "realizations/summed_realized.py",
+        "geometry, outside = given.geometry(rows), given.outside[rows]",
+        "geometry, outside = given.geometry(rows), given.outside[rows] & False",
+        "of a row that is too large nothing is known",
+        (f"{_HERE}_realized.py::test_rows_of_which_nothing_is_known_take_no_geometry_along",),
+    ),
+    (
+        "formed-slopes",
+        _LOOPS,
+        "for each in (of.shifted, of.pi, of.slopes, of.inverse)",
+        "for each in (of.shifted, of.pi, of.inverse, of.inverse)",
+        "a class vector is as long as its slope says",
+        _FIRST,
+    ),
     ("others", _LOOPS, "others=rest * peak", "others=rest", "a share of the mass", _FIRST),
     (
         "size-mean",

@@ -63,7 +63,7 @@ def audit_states(states: Objective, plan: Plan) -> Columns:
 
 def _audited(states: Objective, plan: Plan) -> Columns:
     budgets = plan.budgets
-    realized, certificate, result = _judged(states, plan)
+    realized, certificate, result = _by_contract(states, plan)
     asked = ask_orders(realized, states, plan)
     # the first-order prediction is the conditioned contract's, and is to be compared with that contract's b*
     formula = _formula(realized, states, plan)
@@ -99,7 +99,7 @@ def _audited(states: Objective, plan: Plan) -> Columns:
     return columns
 
 
-def _judged(states: Objective, plan: Plan) -> tuple[Realized, Certificate, Tolerance]:
+def _by_contract(states: Objective, plan: Plan) -> tuple[Realized, Certificate, Tolerance]:
     """What is realized, with its certificate and its tolerance: these by sums where they are enough."""
     budgets, realization, contract = plan.budgets, plan.realization, plan.chosen
     realized = by_sums(realization, contract, budgets).at(states)
